@@ -1,0 +1,38 @@
+# Every target does its own set-up: git, make and Python 3.11 with venv are enough.
+PYTHON ?= python3
+BIN := .venv/bin
+STAMP := .venv/.ready
+
+.PHONY: demo test long sim bench check test-clients guest clean
+
+$(STAMP): pyproject.toml
+	test -x $(BIN)/python || $(PYTHON) -m venv .venv
+	$(BIN)/python -m pip install --quiet --disable-pip-version-check --editable '.[dev]'
+	touch $(STAMP)
+
+demo: $(STAMP)
+	$(BIN)/python -m tests.demo
+
+check: $(STAMP)
+	$(BIN)/ruff check .
+	$(BIN)/ruff format --check .
+	$(BIN)/mypy
+	$(BIN)/lint-imports
+
+test: check
+	$(BIN)/python -m pytest -n 2 -q
+
+long: $(STAMP)
+	$(BIN)/python -m pytest -n 2 -q -m 'long'
+
+test-clients: $(STAMP)
+	$(BIN)/python -m pytest -q -m 'clients'
+
+bench: $(STAMP)
+	$(BIN)/python -m tests.bench
+
+guest:
+	$(PYTHON) guest/build/build.py
+
+clean:
+	rm -rf .venv guest/target

@@ -1,0 +1,3 @@
+"""The one place that constructs: rooms are made here and handed to the hallway."""
+
+from __future__ import annotations

@@ -1,0 +1,34 @@
+"""Text of unknown origin, made safe to print: control and direction-changing characters become visible."""
+
+from __future__ import annotations
+
+import unicodedata
+
+_KEPT = frozenset("\n\t")
+_HIDDEN = frozenset({"Cc", "Cf", "Cn", "Cs", "Co", "Zl", "Zp"})
+
+
+def visible(text: str, *, one_line: bool = False) -> str:
+    """Return `text` with each control, format or surrogate character as an escape like `\\x1b` or `\\u202e`.
+
+    Newline and tab stay unless `one_line`. Zero-width joiners inside emoji are escaped too: plain beats pretty.
+    """
+    if text.isascii() and text.isprintable():
+        return text
+    return "".join(_shown(char, one_line) for char in text)
+
+
+def visible_bytes(raw: bytes) -> str:
+    """Return `raw`, as far as it is UTF-8, like `visible`; other bytes become `\\xNN`."""
+    return visible(raw.decode("utf-8", "surrogateescape"))
+
+
+def _shown(char: str, one_line: bool) -> str:
+    if char in _KEPT and not one_line:
+        return char
+    if unicodedata.category(char) not in _HIDDEN:
+        return char
+    code = ord(char)
+    if 0xDC80 <= code <= 0xDCFF:
+        code -= 0xDC00
+    return f"\\x{code:02x}" if code < 0x100 else f"\\u{code:04x}" if code < 0x10000 else f"\\U{code:08x}"

@@ -1,0 +1,62 @@
+"""Canonical CBOR: one value has exactly one encoding (RFC 8949, section 4.2.1).
+
+A decoder here takes nothing that an encoder here would not have written: no tags, no indefinite lengths,
+no floats, no text or byte strings in a longer form than needed, no map keys out of order or twice. So a
+hash over encoded bytes is a hash over the value.
+"""
+
+from __future__ import annotations
+
+import cbor2
+
+from hhd_protocol.errors import FormatError, TooLargeError
+from hhd_protocol.limits import CBOR_BYTES_MAX, CBOR_DEPTH_MAX
+
+Value = None | bool | int | bytes | str | list["Value"] | dict["Value", "Value"]
+"""What an encoded value may be made of; map keys are int, str or bytes."""
+
+
+def encode(value: Value) -> bytes:
+    """Return the one canonical encoding of `value`."""
+    return cbor2.dumps(value, canonical=True)
+
+
+def decode(raw: bytes, *, bytes_max: int = CBOR_BYTES_MAX) -> Value:
+    """Return the value that `raw` encodes.
+
+    Raises TooLargeError past `bytes_max`, FormatError if `raw` is not the canonical encoding of a value.
+    """
+    if len(raw) > bytes_max:
+        raise TooLargeError(f"an encoded value of {len(raw)} bytes passes the bound of {bytes_max}")
+    try:
+        value = cbor2.loads(raw)
+    except (
+        cbor2.CBORDecodeError,
+        ValueError,
+        TypeError,
+        RecursionError,
+        OverflowError,
+        MemoryError,
+    ) as error:
+        raise FormatError("the bytes are not CBOR") from error
+    _insist_on_plain(value, 0)
+    if encode(value) != raw:
+        raise FormatError("the bytes are CBOR, but not in canonical form")
+    return value  # type: ignore[no-any-return]
+
+
+def _insist_on_plain(value: object, depth: int) -> None:
+    if depth > CBOR_DEPTH_MAX:
+        raise FormatError(f"the value is nested deeper than {CBOR_DEPTH_MAX}")
+    if value is None or type(value) in (bool, int, bytes, str):
+        return
+    if type(value) is list:
+        for item in value:
+            _insist_on_plain(item, depth + 1)
+    elif type(value) is dict:
+        for key, item in value.items():
+            if type(key) not in (int, str, bytes):
+                raise FormatError("a map key is neither integer, text nor bytes")
+            _insist_on_plain(item, depth + 1)
+    else:
+        raise FormatError(f"a value of kind {type(value).__name__} has no place in this format")

@@ -1,0 +1,21 @@
+"""Text of unknown origin, made safe to print."""
+
+from __future__ import annotations
+
+from hypothesis import given
+from hypothesis import strategies as st
+
+from hhd.base.text import visible, visible_bytes
+
+
+def test_control_sequences_and_direction_overrides_become_visible() -> None:
+    assert visible("\x1b[31mred\x07 \u202eback") == "\\x1b[31mred\\x07 \\u202eback"
+    assert visible("two\nlines\t", one_line=True) == "two\\x0alines\\x09"
+    assert visible_bytes(b"caf\xc3\xa9 \xff") == "café \\xff"
+
+
+@given(st.text())
+def test_nothing_that_moves_a_cursor_is_left(text: str) -> None:
+    assert all(char in "\n\t" or char.isprintable() or char.isspace() for char in visible(text))
+    assert "\x1b" not in visible(text)
+    assert "\x9b" not in visible(text)
