@@ -31,3 +31,9 @@ TRANSCRIPT_BYTES_MAX = 1024 * 1024 * 1024
 
 MEMORY_BYTES_MAX = 1024 * 1024 * 1024
 """Linear memory of one guest: agents measured under 16 MiB; larger is a runaway."""
+
+EFFECTS_MAX = 1_000_000
+"""Effects of one session: at one a second, eleven days without a pause."""
+
+JOURNAL_BYTES_MAX = 2 * EFFECT_BYTES_MAX + 4096
+"""An encoded journal: one request, one reply, and less than 4 KiB around them."""
