@@ -1,0 +1,125 @@
+"""Who may advance a session: handed cases, shuffled."""
+
+from __future__ import annotations
+
+import json
+import random
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from hhd_protocol.fencing import View, resolve
+from hhd_protocol.statements import (
+    Checkpoint,
+    DeviceId,
+    EffectId,
+    EffectKind,
+    Intent,
+    Progress,
+    Record,
+    RecordKind,
+    Revocation,
+    Role,
+    StatementId,
+)
+
+FOLDER = Path(__file__).parents[1] / "fixtures" / "fencing"
+CASES: list[dict[str, Any]] = [
+    case for path in sorted(FOLDER.glob("*.json")) for case in json.loads(path.read_text())["cases"]
+]
+
+
+def _sid(text: str) -> StatementId:
+    return StatementId(text.encode())
+
+
+def _maybe(text: str | None) -> StatementId | None:
+    return None if text is None else _sid(text)
+
+
+def _common(said: dict[str, Any]) -> dict[str, Any]:
+    return {
+        "id": _sid(said["id"]),
+        "by": DeviceId(said["by"].encode()),
+        "after": _maybe(said["after"]),
+        "signature_good": said["sig"] == "ok",
+    }
+
+
+def _progress(said: dict[str, str]) -> dict[EffectId, Progress]:
+    return {EffectId(effect.encode()): Progress(word) for effect, word in said.items()}
+
+
+def view_of(case: dict[str, Any], rng: random.Random) -> View:
+    """Resolve a case with its lists shuffled and some items repeated."""
+
+    def set_of(items: list[Any]) -> list[Any]:
+        mixed = items + rng.choices(items, k=2) if items else []
+        rng.shuffle(mixed)
+        return mixed
+
+    return resolve(
+        session=_sid(case["session"]),
+        members={DeviceId(d["id"].encode()): Role(d["role"]) for d in set_of(case["devices"])},
+        records=[
+            Record(
+                **_common(r),
+                kind=RecordKind(r["kind"]),
+                to=DeviceId(r["to"].encode()),
+                prev=_maybe(r["prev"]),
+                number=r["number"],
+                head=_maybe(r["head"]),
+                pending=tuple(EffectId(e.encode()) for e in r.get("pending", ())),
+            )
+            for r in set_of(case["records"])
+        ],
+        checkpoints=[
+            Checkpoint(
+                **_common(c),
+                token=_sid(c["token"]),
+                parents=tuple(map(_sid, c["parents"])),
+                effects=_progress(c["effects"]),
+                closing=c.get("closing", False),
+                journal=_progress(c.get("journal", {})),
+            )
+            for c in set_of(case["checkpoints"])
+        ],
+        revocations=[
+            Revocation(**_common(v), device=DeviceId(v["device"].encode()), last=_maybe(v["last"]))
+            for v in set_of(case["revocations"])
+        ],
+        intents=[
+            Intent(effect=EffectId(i["effect"].encode()), by=DeviceId(i["by"].encode()), token=_sid(i["token"]))
+            for i in set_of(case.get("intents", []))
+        ],
+        kinds={EffectId(e.encode()): EffectKind(k["kind"]) for e, k in case.get("effects", {}).items()},
+    )
+
+
+def said_by(view: View) -> dict[str, Any]:
+    """The view in the words of the case files."""
+
+    def words(ids: frozenset[Any]) -> list[str]:
+        return sorted(id.decode() for id in ids)
+
+    return {
+        "owner": view.owner and view.owner.decode(),
+        "owner_revoked": view.owner_revoked,
+        "token": view.token and {"number": view.token.number, "id": view.token.id.decode()},
+        "main": view.main and view.main.decode(),
+        "heads": words(view.heads),
+        "competing": view.competing,
+        "refused": words(view.refused),
+        "held": words(view.held),
+        "sealed": words(view.sealed),
+        "revoked": words(view.revoked),
+        "uncertain_effects": words(view.uncertain),
+        "evidence": words(view.evidence),
+    }
+
+
+@pytest.mark.parametrize("case", CASES, ids=[case["name"] for case in CASES])
+def test_a_case_has_its_right_answer_in_every_order(case: dict[str, Any]) -> None:
+    for seed in range(20):
+        assert said_by(view_of(case, random.Random(seed))) == case["expect"], case["why"]
