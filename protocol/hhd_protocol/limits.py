@@ -37,3 +37,11 @@ EFFECTS_MAX = 1_000_000
 
 JOURNAL_BYTES_MAX = 2 * EFFECT_BYTES_MAX + 4096
 """An encoded journal: one request, one reply, and less than 4 KiB around them."""
+ACCOUNT_TALLIES_MAX = 512
+"""Rows of an account: a client writes some 60 kinds of record; a hostile file may name millions."""
+
+ACCOUNT_RANGES_MAX = 256
+"""Ranges of lines kept for one row of an account: enough to find each, small in memory. Counts stay exact."""
+
+ACCOUNT_KIND_CHARS_MAX = 100
+"""The name of a record's kind in an account: the longest a client writes has 40 letters."""
