@@ -1,0 +1,261 @@
+"""The configuration of this device: one TOML file, `config.toml`, read afresh by each command.
+
+Every key is in `TABLES` with its kind, default and meaning; `document()` writes the commented file that a person
+starts from. What is not in the table is refused by name and never ignored: a misspelt limit that silently does nothing
+is worse than a command that stops. A file that holds a credential must be readable by this user alone. The environment
+supplies credentials too (`ModelConfig.credential` says how the two are paired). Nothing here is ever read from a
+workspace, a capsule or a peer.
+"""
+
+from __future__ import annotations
+
+import os
+import stat
+import tomllib
+from collections.abc import Mapping
+from dataclasses import dataclass, field
+from pathlib import Path
+from urllib.parse import urlsplit
+
+from hhd.base.errors import RefusedError
+from hhd.base.paths import config_folder
+
+FORMAT = 1
+"""Of the file; a newer one is refused in one sentence, older ones stay readable."""
+
+FILE_BYTES_MAX = 1024 * 1024
+"""A configuration typed by a person; more is some other file."""
+
+MODEL_DEFAULT = "claude-sonnet-5-5"
+SERVICE_DEFAULT = "https://api.anthropic.com"
+
+
+@dataclass(frozen=True, kw_only=True)
+class Key:
+    """One key of the file: its kind, its default (None: absent means absent), its bounds, what it is for."""
+
+    kind: type
+    default: object
+    meaning: str
+    least: float = 0
+    most: float = float("inf")
+
+
+MODEL_KEYS: Mapping[str, Key] = {
+    "name": Key(kind=str, default=MODEL_DEFAULT, meaning="the model, or scripted:FILE"),
+    "base_url": Key(kind=str, default=None, meaning="an endpoint that speaks the Messages API"),
+    "api_key": Key(kind=str, default=None, meaning="for the service at base_url; the file must then be 0600"),
+    "auth_token": Key(kind=str, default=None, meaning="a bearer token instead of a key; the file must then be 0600"),
+    "allow_plain_http": Key(kind=bool, default=False, meaning="let conversation and key go unencrypted to base_url"),
+    "timeout_seconds": Key(
+        kind=float, default=900.0, meaning="one model call, from first to last byte", least=1, most=86400
+    ),
+    "stall_seconds": Key(kind=float, default=120.0, meaning="silence within a call", least=1, most=86400),
+    "retries": Key(kind=int, default=2, meaning="of overloaded, rate-limited and unreachable calls", most=20),
+    "calls_max": Key(kind=int, default=200, meaning="model calls of one session before hhd asks", least=1, most=10**9),
+    "tokens_max": Key(
+        kind=int, default=10_000_000, meaning="tokens of one session before hhd asks", least=1, most=10**15
+    ),
+}
+"""The table `[model]`."""
+
+TABLES: Mapping[str, Mapping[str, Key]] = {"model": MODEL_KEYS}
+
+_SECRET = frozenset({"api_key", "auth_token"})
+
+
+@dataclass(frozen=True, kw_only=True)
+class Credential:
+    """What proves to one endpoint who is calling. Never shown: its repr leaves the value out."""
+
+    base_url: str
+    api_key: str | None = field(default=None, repr=False)
+    auth_token: str | None = field(default=None, repr=False)
+
+
+@dataclass(frozen=True, kw_only=True)
+class ModelConfig:
+    """The table `[model]`; see `MODEL_KEYS`."""
+
+    name: str
+    base_url: str | None
+    api_key: str | None = field(repr=False)
+    auth_token: str | None = field(repr=False)
+    allow_plain_http: bool
+    timeout_seconds: float
+    stall_seconds: float
+    retries: int
+    calls_max: int
+    tokens_max: int
+
+    def credential(self, environ: Mapping[str, str] | None = None) -> Credential:
+        """The endpoint and the key for it, from the environment and this table.
+
+        `ANTHROPIC_BASE_URL`, `ANTHROPIC_API_KEY` and `ANTHROPIC_AUTH_TOKEN` win over the file, with one exception: a
+        key is never sent to an address that was set beside another key. Raises RefusedError when there is no key, or
+        when it would go unencrypted over a network.
+        """
+        env = os.environ if environ is None else environ
+        url, own = env.get("ANTHROPIC_BASE_URL") or None, bool(self.api_key or self.auth_token)
+        env_key, env_token = env.get("ANTHROPIC_API_KEY") or None, env.get("ANTHROPIC_AUTH_TOKEN") or None
+        if own and (url is None if self.base_url else not (env_key or env_token)):
+            key, token = self.api_key, self.auth_token
+        elif env_key or env_token:
+            key, token = env_key, env_token
+        else:
+            key = token = None
+        url = url or self.base_url or SERVICE_DEFAULT
+        if not key and not token:
+            where = f" for {_host(url)}" if url != SERVICE_DEFAULT else ""
+            raise RefusedError(
+                f"There is no key{where}: set ANTHROPIC_API_KEY, or api_key beside base_url under [model] in {path()}."
+            )
+        _insist_on_private_line(url, self.allow_plain_http)
+        return Credential(base_url=url, api_key=key, auth_token=None if key else token)
+
+
+@dataclass(frozen=True, kw_only=True)
+class Config:
+    """Everything the person set on this device, defaults filled in."""
+
+    model: ModelConfig
+    policy: Mapping[str, object]
+    """The table `[policy]` as it stands in the file; its schema is `hhd.effects.policy`'s."""
+
+
+def path() -> Path:
+    """Where the file is looked for."""
+    return config_folder() / "config.toml"
+
+
+def load(file: Path | None = None) -> Config:
+    """Read the configuration; a file that is not there is an empty one.
+
+    Raises RefusedError, with the place and the remedy, for a file that cannot be read, that others can read though it
+    holds a credential, that is of a newer format, or that holds an unknown key or a value of the wrong kind.
+    """
+    file = file or path()
+    raw = _read(file)
+    try:
+        tree = tomllib.loads(raw.decode("utf-8"))
+    except (tomllib.TOMLDecodeError, UnicodeDecodeError, RecursionError) as error:
+        raise RefusedError(f"{file} is not TOML ({error}); correct it or move it away.") from error
+    number = tree.pop("format", FORMAT)
+    if not isinstance(number, int) or isinstance(number, bool) or number < 1:
+        raise RefusedError(f"{file}: format must be a whole number from 1; this hhd writes {FORMAT}.")
+    if number > FORMAT:
+        raise RefusedError(f"{file} has format {number} and this hhd knows {FORMAT}: upgrade hhd.")
+    policy = tree.pop("policy", {})
+    if not isinstance(policy, dict):
+        raise RefusedError(f"{file}: policy must be a table, [policy].")
+    _insist_on_known(file, "", tree, TABLES)
+    model = _table(file, "model", tree.get("model", {}), MODEL_KEYS)
+    if any(model[name] for name in _SECRET):
+        _insist_on_private_file(file)
+    return Config(model=ModelConfig(**model), policy=policy)  # type: ignore[arg-type]
+
+
+def document() -> str:
+    """The text of a configuration file that changes nothing: every key, commented out, with its meaning."""
+    lines = ["# hhd on this device. Every key may be left out; nothing here travels.", f"format = {FORMAT}"]
+    for table, keys in TABLES.items():
+        lines += ["", f"[{table}]"]
+        for name, key in keys.items():
+            shown = '"..."' if key.default is None else _toml(key.default)
+            lines.append(f"# {name} = {shown}".ljust(38) + f"# {key.meaning}")
+    return "\n".join(lines) + "\n"
+
+
+def _read(file: Path) -> bytes:
+    try:
+        with open(file, "rb") as source:
+            raw = source.read(FILE_BYTES_MAX + 1)
+    except FileNotFoundError:
+        return b""
+    except OSError as error:
+        raise RefusedError(f"The configuration {file} cannot be read: {error.strerror}.") from error
+    if len(raw) > FILE_BYTES_MAX:
+        raise RefusedError(f"The configuration {file} passes {FILE_BYTES_MAX} bytes; that is some other file.")
+    return raw
+
+
+def _table(file: Path, name: str, found: object, keys: Mapping[str, Key]) -> dict[str, object]:
+    if not isinstance(found, dict):
+        raise RefusedError(f"{file}: {name} must be a table, [{name}].")
+    _insist_on_known(file, f"[{name}] ", found, keys)
+    return {key: _value(file, f"[{name}] {key}", found.get(key), rule) for key, rule in keys.items()}
+
+
+def _value(file: Path, place: str, found: object, rule: Key) -> object:
+    if found is None:
+        return rule.default
+    if rule.kind is float and type(found) is int:
+        found = float(found)
+    if type(found) is not rule.kind:
+        kind = {str: "text in quotes", bool: "true or false", int: "a whole number", float: "a number"}[rule.kind]
+        raise RefusedError(f"{file}: {place} must be {kind}.")
+    if isinstance(found, int | float) and not isinstance(found, bool) and not rule.least <= found <= rule.most:
+        raise RefusedError(f"{file}: {place} must be from {rule.least:g} to {rule.most:g}.")
+    if found == "":
+        raise RefusedError(f"{file}: {place} is empty; leave the line out instead.")
+    return found
+
+
+def _insist_on_known(file: Path, place: str, found: Mapping[str, object], known: Mapping[str, object]) -> None:
+    for name in found:
+        if name not in known:
+            import difflib
+
+            near = difflib.get_close_matches(name, known, n=1)
+            hint = (
+                f"did you mean {near[0]}?"
+                if near
+                else f"known are {', '.join([*known, *([] if place else ['policy'])])}."
+            )
+            raise RefusedError(f"{file}: {place}{name!r} is not a setting of hhd; {hint}")
+
+
+def _insist_on_private_file(file: Path) -> None:
+    found = os.stat(file)
+    if found.st_uid != os.geteuid():
+        raise RefusedError(f"{file} holds a key and belongs to another user; nothing was sent.")
+    if stat.S_IMODE(found.st_mode) & 0o077:
+        raise RefusedError(f"{file} holds a key and others can read it: chmod 600 {file}.")
+
+
+def _insist_on_private_line(url: str, allow_plain: bool) -> None:
+    parts = urlsplit(url)
+    if parts.scheme not in ("http", "https") or not parts.hostname:
+        raise RefusedError("The base URL of the model service is not an http or https address; nothing was sent.")
+    if parts.username or parts.password:
+        raise RefusedError("The base URL of the model service holds a password; give a key in its own setting instead.")
+    if parts.scheme == "http" and not _is_loopback(parts.hostname) and not allow_plain:
+        raise RefusedError(
+            f"{_host(url)} is reached without encryption, so key and conversation would be readable on the way: use "
+            "https, or set allow_plain_http under [model]."
+        )
+
+
+def _is_loopback(host: str) -> bool:
+    import ipaddress
+
+    try:
+        return ipaddress.ip_address(host).is_loopback
+    except ValueError:
+        return host == "localhost"
+
+
+def _host(url: str) -> str:
+    return urlsplit(url).netloc.rpartition("@")[2] or "the address"
+
+
+def _toml(value: object) -> str:
+    return (
+        str(value).lower()
+        if isinstance(value, bool)
+        else f'"{value}"'
+        if isinstance(value, str)
+        else f"{value:_}"
+        if isinstance(value, int)
+        else str(value)
+    )
