@@ -45,3 +45,45 @@ ACCOUNT_RANGES_MAX = 256
 
 ACCOUNT_KIND_CHARS_MAX = 100
 """The name of a record's kind in an account: the longest a client writes has 40 letters."""
+
+STREAM_CHUNK_BYTES = 256 * 1024
+"""A chunk of transcript or history: the last one is packed anew at every step, in well under a millisecond."""
+
+PAGES_PER_PIECE = 256
+"""Memory pages in one compressed piece (1 MiB): larger pieces shrink no further, and this bounds one allocation."""
+
+PACKED_EXCESS_BYTES = 512
+"""What zstd may add to a piece that does not shrink, beyond a 128th of it: frame and block headers."""
+
+ZSTD_WINDOW_BYTES_MAX = 8 * 1024 * 1024
+"""The window that RFC 8878 asks every decoder to support."""
+
+MODULE_BYTES_MAX = 16 * 1024 * 1024
+"""One guest module: ours have under 1 MiB; a large program with its tables of Unicode has 5."""
+
+CAPSULE_HEADER_BYTES_MAX = 4 * 1024 * 1024
+"""The header of a capsule: arguments, and 45 bytes for each of at most 5,097 stream chunks and 1,024 page pieces."""
+
+CAPSULE_BYTES_MAX = 1024 * 1024 * 1024
+"""A capsule file, which is read into memory whole; real ones were 29 to 51 KB plus the module."""
+
+GLOBALS_MAX = 64
+"""Mutable globals of a module: Rust makes one, the interrupt pass another."""
+
+GLOBAL_NAME_BYTES_MAX = 256
+"""The export name of a global."""
+
+PROGRAM_BYTES_MAX = 64
+"""The short name of a program, such as `spin`."""
+
+PATH_HINT_BYTES_MAX = 4096
+"""A path that is shown to a person: PATH_MAX of Linux."""
+
+HISTORY_BYTES_MAX = 256 * EFFECTS_MAX
+"""The history of effects: a record is at most 200 bytes."""
+
+ASYNCIFY_STACK_BYTES_MAX = ASYNCIFY_STACK_WASM_PAGES * WASM_PAGE_BYTES
+"""What an unwound stack may take."""
+
+CHECKS_MAX = 2**63 - 1
+"""Interrupt checks of one session: 300 years at a billion a second."""
