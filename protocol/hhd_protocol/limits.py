@@ -87,3 +87,5 @@ ASYNCIFY_STACK_BYTES_MAX = ASYNCIFY_STACK_WASM_PAGES * WASM_PAGE_BYTES
 
 CHECKS_MAX = 2**63 - 1
 """Interrupt checks of one session: 300 years at a billion a second."""
+MODULE_BYTES_MAX = 16 * 1024 * 1024
+"""One guest module: ours have under 1 MiB; a large program with its tables of Unicode has 5."""

@@ -1,0 +1,502 @@
+"""A guest program that runs slice by slice, can be read out at any pause and put back elsewhere.
+
+The driver of Asyncify (`protocol/spec/guest-abi.md`, "Stopping and resuming"). Its rules:
+
+* A position in a run is a number of interrupt checks. What a snapshot holds depends on the position alone, not on how
+  the run was cut: the countdown is set to zero and what earlier pauses left in the Asyncify stack is wiped.
+* Nothing the guest says is believed: lengths and offsets are held against its memory as it is at that moment, its
+  exports are called only from outside, and an import that is called at the wrong time ends the run.
+* After anything but a pause the instance is thrown away; the snapshot it came from stays good.
+"""
+
+from __future__ import annotations
+
+import ctypes
+import struct
+import time
+from collections.abc import Callable
+from typing import Final
+
+from hhd.base.errors import RefusedError
+from hhd.base.text import visible
+from hhd.runtime import wasmtime_c as c
+from hhd.runtime.instance import HostCall, Instance
+from hhd.runtime.module import Module
+from hhd.runtime.outcomes import Failed, Finished, Interrupted, Limits, Outcome, Slice, StopFlag, Waiting
+from hhd.runtime.pages import changed_runs
+from hhd.runtime.thread import Watch, run_watched
+from hhd_protocol.abi import COUNTDOWN, ENTRY, EffectRequest, Snapshot
+from hhd_protocol.limits import (
+    ARGS_BYTES_MAX,
+    ASYNCIFY_STACK_WASM_PAGES,
+    EFFECT_BYTES_MAX,
+    OP_BYTES_MAX,
+    PAGE_BYTES,
+    WASM_PAGE_BYTES,
+)
+
+_STACK_BYTES = ASYNCIFY_STACK_WASM_PAGES * WASM_PAGE_BYTES
+_HEADER_BYTES = 16
+"""Two 32-bit addresses at the start of the Asyncify stack: where it is filled to, where it ends; padded to 16."""
+
+STACK_ROOM_BYTES: Final = _STACK_BYTES - _HEADER_BYTES
+
+_CHECKS_AT_FIRST = 1024
+_CHECKS_AT_MOST = 131_072
+"""Checks between two looks of the host. At a nanosecond a check, the quickest loops, the look costs 2%; a stretch
+of work ten times slower that follows such a loop still is looked at within a millisecond or two."""
+
+_LOOK_SECONDS = 0.0003
+"""How long between two looks, aimed at: a look costs about 3 microseconds."""
+
+_PANIC_BYTES_MAX = 4096
+_OP_LETTERS = frozenset(b"abcdefghijklmnopqrstuvwxyz0123456789_.-")
+_ASYNCIFY_OWN = frozenset({"__asyncify_state", "__asyncify_data"})
+_NORMAL, _UNWINDING, _REWINDING = 0, 1, 2
+
+_slots = {count: struct.Struct("<" + "I12x" * count) for count in range(5)}
+
+
+class Guest:
+    """One running, paused or ended program. Use it from one thread at a time."""
+
+    def __init__(self, module: Module, args: bytes, limits: Limits) -> None:
+        assert len(args) <= ARGS_BYTES_MAX
+        self._module, self._args, self._limits = module, args, limits
+        calls = {
+            "effect": self._effect,
+            "reply": self._reply_part,
+            "emit": self._emit,
+            "panic": self._panic,
+            "args": self._copy_args,
+            "yield": self._yield,
+        }
+        self._instance = Instance(
+            module, {name: self._guarded(call) for name, call in calls.items()}, limits.memory_bytes
+        )
+        self._stack_base = module.shape.memory_bytes
+        if not self._instance.grow(self._stack_base + _STACK_BYTES):
+            raise RefusedError("The module was refused: its memory leaves no room for the stack of a pause.")
+        self._baseline_bytes = self._stack_base + _STACK_BYTES
+        self._set_stack(0)
+        self._stack_used_most = 0
+
+        self.checks = 0
+        """Interrupt checks run so far by this guest, since `start` or `resume`."""
+        self._transcript = bytearray()
+        self._reply = b""
+        self._effect_asked: EffectRequest | None = None
+        self._effect_answered = False
+        self._begun = False
+        self._ended: Finished | Failed | None = None
+
+        # what one run needs
+        self._mode = _NORMAL
+        self._outside = True
+        self._fault: str | None = None
+        self._panic_text: str | None = None
+        self._watch = Watch()
+        self._stop = StopFlag()
+        self._own_stop, self._time_is_up = False, False
+        self._left: int | None = None
+        self._deadline: float | None = None
+        self._chunk, self._pace, self._looked = 0, _CHECKS_AT_FIRST, 0.0
+
+    @staticmethod
+    def start(module: Module, *, args: bytes, limits: Limits | None = None) -> Guest:
+        """A program at its beginning. Raises RefusedError if the module does not fit the limits."""
+        return Guest(module, args, limits or Limits())
+
+    @staticmethod
+    def resume(
+        module: Module,
+        snapshot: Snapshot,
+        *,
+        args: bytes,
+        reply: bytes = b"",
+        waiting: bool = False,
+        limits: Limits | None = None,
+    ) -> Guest:
+        """A program where `snapshot` left it.
+
+        `reply` is the latest reply it was given (empty if none); with `waiting`, the answer to the effect that it
+        stands in. Raises RefusedError for a snapshot that cannot belong to this module.
+        """
+        guest = Guest(module, args, limits or Limits())
+        guest._restore(snapshot)
+        guest._reply = reply
+        if waiting and not guest._begun:
+            raise RefusedError("The snapshot was refused: a program that has not begun cannot wait for an effect.")
+        guest._effect_answered = waiting
+        return guest
+
+    @property
+    def memory_bytes(self) -> int:
+        """Linear memory as it is now, the Asyncify stack included."""
+        return self._instance.memory_bytes()
+
+    @property
+    def waiting_for(self) -> EffectRequest | None:
+        """The effect it stands in, None unless the last run ended in `Waiting` and no answer was given yet."""
+        return self._effect_asked
+
+    def take_transcript(self) -> bytes:
+        """What was emitted since this was last called. After `Failed` it has no worth: the snapshot is from before."""
+        taken = bytes(self._transcript)
+        self._transcript.clear()
+        return taken
+
+    def answer(self, reply: bytes) -> None:
+        """Give the effect that it waits for its reply; the next `run` goes on from there."""
+        assert self._effect_asked is not None, "it waits for nothing"
+        assert len(reply) <= EFFECT_BYTES_MAX
+        self._effect_asked, self._effect_answered, self._reply = None, True, reply
+
+    def run(self, slice: Slice, *, stop: StopFlag | None = None) -> Outcome:
+        """Run until the slice is over, `stop` is set, an effect is asked for, the program ends or fails.
+
+        At least one interrupt check is passed, unless it ends before. Errors of the host (MemoryError,
+        KeyboardInterrupt) are raised once the guest came to rest, and end it.
+        """
+        assert self._ended is None and self._effect_asked is None, "it cannot run on"
+        self._stop = stop or StopFlag()
+        self._own_stop, self._time_is_up = False, False
+        self._left = slice.checks
+        self._looked = time.perf_counter()
+        self._deadline = None if slice.milliseconds is None else self._looked + slice.milliseconds / 1000
+        self._pace = min(self._pace, _CHECKS_AT_FIRST)
+        outcome: list[Outcome] = []
+        self._ended = Failed(reason="The program was interrupted from outside.")
+        came_back = run_watched(
+            lambda: outcome.append(self._drive()),
+            self._watch,
+            stuck_seconds=self._limits.stuck_seconds,
+            cpu_seconds=self._limits.cpu_seconds,
+            stop=self._stop_from_watch,
+        )
+        if not came_back:
+            self._instance.leak()
+            seconds = f"{self._limits.stuck_seconds:g}"
+            self._ended = Failed(
+                reason=f"The program ran for {seconds} s without reaching an interrupt check and was given up.",
+                stuck=True,
+            )
+            return self._ended
+        found = outcome[0]
+        self._ended = found if isinstance(found, Finished | Failed) else None
+        return found
+
+    def snapshot(self) -> Snapshot:
+        """The whole state of a pause (or of a program that has not begun).
+
+        Its `pages` are views into the guest's memory, good until the next `run`.
+        """
+        assert self._ended is None, "only a paused program has a state to save"
+        address, size = self._instance.address, self._instance.memory_bytes()
+        used = self._wipe_stack()
+        view = self._instance.view()
+        runs = changed_runs(address, size, *self._instance.baseline())
+        return Snapshot(
+            entry=ENTRY,
+            memory_bytes=size,
+            page_numbers=[page for first, end in runs for page in range(first, end)],
+            pages=[view[first * PAGE_BYTES : end * PAGE_BYTES] for first, end in runs],
+            globals={name: self._instance.global_bits(name) for name in self._saved_globals()},
+            asyncify_stack_bytes=used,
+        )
+
+    # restoring
+
+    def _restore(self, snapshot: Snapshot) -> None:
+        if snapshot.entry != ENTRY:
+            raise _misfit("it enters by another door")
+        size = snapshot.memory_bytes
+        if size % WASM_PAGE_BYTES or not self._baseline_bytes <= size <= self._limits.memory_bytes:
+            raise _misfit("its memory has a size that is not allowed")
+        if set(snapshot.globals) != set(self._saved_globals()):
+            raise _misfit("its globals are not those of the module")
+        if not 0 <= snapshot.asyncify_stack_bytes <= STACK_ROOM_BYTES:
+            raise _misfit("its stack is larger than the room for it")
+        if not self._instance.grow(size):
+            raise _misfit("its memory has a size that is not allowed")
+        self._write_pages(snapshot)
+        for name, bits in snapshot.globals.items():
+            if not 0 <= bits < 1 << (32 if self._module.shape.globals[name] in (c.I32, c.F32) else 64):
+                raise _misfit("a global does not fit its type")
+            self._instance.set_global_bits(name, bits)
+        self._instance.set_global_bits(COUNTDOWN, 0)
+        self._set_stack(snapshot.asyncify_stack_bytes)
+        self._stack_used_most = STACK_ROOM_BYTES
+        self._begun = snapshot.asyncify_stack_bytes > 0
+
+    def _write_pages(self, snapshot: Snapshot) -> None:
+        view, pieces = self._instance.view(), iter(snapshot.pages)
+        piece: memoryview = memoryview(b"")
+        numbers, before, pages = snapshot.page_numbers, -1, len(view) // PAGE_BYTES
+        at = 0
+        while at < len(numbers):
+            if not before < numbers[at] < pages:
+                raise _misfit("its pages are out of order or outside its memory")
+            if not piece:
+                piece = memoryview(next(pieces)).cast("B")
+                continue
+            # copy as much of a run of neighbours as this piece holds
+            count = 1
+            whole = max(1, len(piece) // PAGE_BYTES)
+            first = numbers[at]
+            while count < whole and at + count < len(numbers) and numbers[at + count] == first + count < pages:
+                count += 1
+            start, length = first * PAGE_BYTES, count * PAGE_BYTES
+            if len(piece) < length:  # a page that is split between pieces
+                joined = bytes(piece)
+                while len(joined) < length:
+                    joined += bytes(next(pieces))
+                piece = memoryview(joined)
+            view[start : start + length] = piece[:length]
+            piece, before, at = piece[length:], first + count - 1, at + count
+
+    def _saved_globals(self) -> list[str]:
+        return [name for name in self._module.shape.globals if name not in _ASYNCIFY_OWN]
+
+    # the Asyncify stack
+
+    def _set_stack(self, used: int) -> None:
+        start = self._stack_base + _HEADER_BYTES
+        header = struct.pack("<II", start + used, self._stack_base + _STACK_BYTES)
+        ctypes.memmove(self._instance.address + self._stack_base, header, len(header))
+
+    def _stack_used(self) -> int:
+        """Bytes in use, as the guest's memory says: negative or past STACK_ROOM_BYTES when it is not in order."""
+        raw = ctypes.string_at(self._instance.address + self._stack_base, 4)
+        return int.from_bytes(raw, "little") - self._stack_base - _HEADER_BYTES
+
+    def _wipe_stack(self) -> int:
+        used = self._stack_used() if self._begun else 0
+        self._stack_used_most = max(self._stack_used_most, used)
+        begin = self._instance.address + self._stack_base + _HEADER_BYTES
+        ctypes.memset(begin + used, 0, self._stack_used_most - used)
+        self._stack_used_most = used
+        return used
+
+    # driving; all of this happens on the guest's own thread
+
+    def _drive(self) -> Outcome:
+        instance = self._instance
+        self._fault = self._panic_text = None
+        self._mode, self._outside = _NORMAL, True
+        try:
+            if self._begun:
+                instance.call("asyncify_start_rewind", self._stack_base)
+                self._mode = _REWINDING
+            else:
+                self._set_countdown(instance.context)
+            self._begun, self._outside = True, False
+            instance.call(ENTRY)
+            self._outside = True
+            if self._mode == _NORMAL and instance.call("asyncify_get_state") == _NORMAL:
+                self._count_passed(instance.context)
+                return Finished()
+            if self._mode != _UNWINDING or instance.call("asyncify_get_state") != _UNWINDING:
+                return Failed(reason="The program came back in a state that no pause and no end leaves.")
+            instance.call("asyncify_stop_unwind")
+            return self._paused()
+        except c.TrapError as trap:
+            return Failed(reason=self._why(trap))
+        except c.VendorError as error:
+            return Failed(reason=f"The program could not be run ({_shown(str(error))}).")
+
+    def _paused(self) -> Outcome:
+        if not 0 < self._stack_used() <= STACK_ROOM_BYTES:
+            return Failed(reason=_TOO_DEEP)
+        self._stack_used_most = max(self._stack_used_most, self._stack_used())
+        self._instance.set_global_bits(COUNTDOWN, 0)
+        if self._effect_asked is not None:
+            return Waiting(effect=self._effect_asked)
+        if self._time_is_up:
+            return Failed(reason=f"The program used its {self._limits.cpu_seconds:g} s of processor time.")
+        return Interrupted()
+
+    def _why(self, trap: c.TrapError) -> str:
+        if self._fault is not None:
+            return self._fault
+        if self._mode == _UNWINDING and not 0 <= self._stack_used() <= STACK_ROOM_BYTES:
+            return _TOO_DEEP
+        if self._panic_text is not None:
+            return f"The program panicked: {self._panic_text}"
+        if trap.code == c.TRAP_STACK_OVERFLOW:
+            return "The program called itself too deeply."
+        if trap.code == c.TRAP_OUT_OF_BOUNDS:
+            return "The program reached outside its memory."
+        if trap.code == c.TRAP_UNREACHABLE:
+            return "The program gave up without saying why."
+        return f"The program failed ({_shown(str(trap))})."
+
+    def _stop_from_watch(self, time_is_up: bool) -> None:
+        self._own_stop, self._time_is_up = True, self._time_is_up or time_is_up
+
+    # imports
+
+    def _guarded(self, call: _Import) -> HostCall:
+        def guarded(caller: int, slots: int) -> int | None:
+            try:
+                context = c.lib.wasmtime_caller_context(caller)
+                if self._outside:
+                    raise _Fault("called the host while the host was calling it")
+                if self._mode == _UNWINDING:
+                    raise _Fault("called the host while it was being paused")
+                if self._mode == _REWINDING and call not in (self._yield, self._effect):
+                    raise _Fault("called the host before it was resumed")
+                call(context, slots)
+                return None
+            except _Fault as fault:
+                self._fault = f"The program {fault}."
+            except c.TrapError as trap:
+                self._fault = self._why(trap)
+            except BaseException as error:  # noqa: BLE001 (raised again in the thread that asked)
+                self._watch.error = error
+                self._fault = "The host failed."
+            return int(c.lib.wasmtime_trap_new(b"host", 4))
+
+        return guarded
+
+    def _yield(self, context: int, _slots_at: int) -> None:
+        self._watch.beats += 1
+        now = time.perf_counter()
+        if self._mode == _REWINDING:
+            if self._effect_answered:
+                raise _Fault("was resumed at another place than it was paused at")
+            self._resumed(context)
+            return
+        self.checks += self._chunk
+        if self._left is not None:
+            self._left -= self._chunk
+        took, self._looked = now - self._looked, now
+        self._pace = max(1, min(2 * self._pace, int(self._chunk * _LOOK_SECONDS / max(took, 1e-7)), _CHECKS_AT_MOST))
+        self._chunk = 0
+        if self._left == 0 or self._due(now):
+            self._unwind(context)
+        else:
+            self._set_countdown(context)
+
+    def _effect(self, context: int, slots: int) -> None:
+        if self._mode == _REWINDING:
+            if not self._effect_answered:
+                raise _Fault("was resumed at another place than it was paused at")
+            self._effect_answered = False
+            self._resumed(context)
+            ctypes.c_uint64.from_address(slots).value = len(self._reply)
+            return
+        op_at, op_bytes, request_at, request_bytes = _arguments(slots, 4)
+        if not 1 <= op_bytes <= OP_BYTES_MAX:
+            raise _Fault("asked for an effect whose name has a length that is not allowed")
+        if request_bytes > EFFECT_BYTES_MAX:
+            raise _Fault(f"asked for an effect with {request_bytes} bytes, more than the {EFFECT_BYTES_MAX} allowed")
+        op = self._bytes(context, op_at, op_bytes)
+        if not _OP_LETTERS.issuperset(op):
+            raise _Fault("asked for an effect whose name has letters that are not allowed")
+        request = self._bytes(context, request_at, request_bytes)
+        self._count_passed(context)
+        self._unwind(context)
+        self._effect_asked = EffectRequest(op=op.decode("ascii"), request=request)
+
+    def _reply_part(self, context: int, slots: int) -> None:
+        to, offset, length = _arguments(slots, 3)
+        if offset + length > len(self._reply):
+            raise _Fault("asked for more of a reply than there is")
+        self._put(context, to, memoryview(self._reply)[offset : offset + length])
+        self._hurry(context)
+
+    def _emit(self, context: int, slots: int) -> None:
+        at, length = _arguments(slots, 2)
+        if len(self._transcript) + length > self._limits.transcript_bytes:
+            raise _Fault("emitted more than its transcript may hold")
+        self._transcript += self._bytes(context, at, length)
+        self._hurry(context)
+
+    def _panic(self, context: int, slots: int) -> None:
+        at, length = _arguments(slots, 2)
+        whole = self._bytes(context, at, length)[:_PANIC_BYTES_MAX]
+        self._panic_text = visible(whole.decode("utf-8", "replace"), one_line=True) or "(it did not say why)"
+
+    def _copy_args(self, context: int, slots: int) -> None:
+        to, room = _arguments(slots, 2)
+        self._put(context, to, memoryview(self._args)[:room])
+        ctypes.c_uint64.from_address(slots).value = len(self._args)
+
+    # the clock of checks
+
+    def _due(self, now: float) -> bool:
+        return self._stop.is_set or self._own_stop or (self._deadline is not None and now >= self._deadline)
+
+    def _set_countdown(self, context: int) -> None:
+        """Let the guest run to the next look: the check after `chunk - 1` others calls `yield`."""
+        self._chunk = self._pace if self._left is None else min(self._pace, self._left)
+        self._instance.set_global_bits(COUNTDOWN, self._chunk - 1, context)
+
+    def _passed(self, context: int) -> int:
+        """Checks passed since the countdown was set, held to what is possible, since a guest may lie."""
+        left = self._instance.global_bits(COUNTDOWN, context)
+        return max(0, min(self._chunk - 1, self._chunk - 1 - left))
+
+    def _count_passed(self, context: int) -> None:
+        passed = self._passed(context) if self._chunk else 0
+        self.checks += passed
+        if self._left is not None:
+            self._left -= passed
+        self._chunk = 0
+
+    def _hurry(self, context: int) -> None:
+        """In a call of the host's that takes time: look, and make the next check the last when it is time to pause."""
+        if self._chunk > 1 and self._due(time.perf_counter()):
+            passed = self._passed(context)
+            self._chunk = passed + 1
+            self._instance.set_global_bits(COUNTDOWN, 0, context)
+
+    def _resumed(self, context: int) -> None:
+        self._outside = True
+        self._instance.call("asyncify_stop_rewind", context=context)
+        self._outside = False
+        self._mode = _NORMAL
+        self._set_countdown(context)
+
+    def _unwind(self, context: int) -> None:
+        self._outside = True
+        self._set_stack(0)
+        self._instance.call("asyncify_start_unwind", self._stack_base, context=context)
+        self._outside = False
+        self._mode = _UNWINDING
+
+    # the guest's memory
+
+    def _bytes(self, context: int, at: int, length: int) -> bytes:
+        if at + length > self._instance.memory_bytes(context):
+            raise _Fault("handed over bytes that lie outside its memory")
+        return ctypes.string_at(self._instance.address + at, length)
+
+    def _put(self, context: int, at: int, piece: memoryview) -> None:
+        if at + len(piece) > self._instance.memory_bytes(context):
+            raise _Fault("asked for bytes at a place outside its memory")
+        ctypes.memmove(self._instance.address + at, bytes(piece), len(piece))
+
+
+_Import = Callable[[int, int], None]
+"""(context, address of the slots of arguments and result)."""
+
+_TOO_DEEP = "The program was too deep in calls to be paused: its calls do not fit the stack for a pause."
+
+
+class _Fault(Exception):
+    """A guest broke the ABI; the message goes on after "The program"."""
+
+
+def _arguments(slots: int, count: int) -> tuple[int, ...]:
+    """The arguments of an import as unsigned 32-bit integers."""
+    return _slots[count].unpack(ctypes.string_at(slots, 16 * count))
+
+
+def _misfit(why: str) -> RefusedError:
+    return RefusedError(f"The snapshot was refused: {why}.")
+
+
+def _shown(message: str) -> str:
+    return visible(" ".join(message.split())[:200], one_line=True)

@@ -1,0 +1,112 @@
+"""Which pages of a guest's memory differ from its baseline.
+
+The truth is a comparison of bytes, 64 KiB at a time, then 16 and 4 KiB where they differ. Most of a memory was never
+touched, though, and the kernel knows that: in `/proc/self/pagemap` a page of ours that is neither present nor swapped
+still is what it was when it was mapped, which is the baseline. Those are skipped, which makes the cost follow what a
+guest touched instead of what it reserved. Where the file is missing, or does not tell the truth about our addresses (an
+emulator has its own), everything is compared; a probe over a pattern of touched pages decides, once a process.
+"""
+
+from __future__ import annotations
+
+import ctypes
+import functools
+import mmap
+import os
+from collections.abc import Iterator
+
+from hhd_protocol.limits import PAGE_BYTES
+
+Run = tuple[int, int]
+"""The first page of a run, and the first one after it."""
+
+_CHUNKS = (16, 4, 1)
+"""Pages compared at once: measured, three steps take half the calls of two when one page in a hundred differs."""
+
+_memcmp = ctypes.PyDLL(None).memcmp  # PyDLL keeps Python's lock: letting it go costs more than a small comparison
+_memcmp.argtypes = (ctypes.c_void_p, ctypes.c_void_p, ctypes.c_size_t)
+_memcmp.restype = ctypes.c_int
+
+_zeros = ctypes.create_string_buffer(_CHUNKS[0] * PAGE_BYTES)
+
+_ENTRY_BYTES = 8
+_MARKED = bytes(1 if top & 0xC0 and not top & 0x20 else 0 for top in range(256))
+"""Maps the top byte of a pagemap entry to whether the page may differ: present (0x80) or swapped (0x40), and not a page
+of the file it was mapped from (0x20), which a private mapping replaces when it is written to."""
+
+
+def changed_runs(memory: int, size: int, baseline: int, baseline_size: int) -> list[Run]:
+    """Runs of pages in which `size` bytes at `memory` differ from the baseline, and from zeros past its end.
+
+    The sizes are multiples of 64 KiB, the addresses of the system's page.
+    """
+    border = baseline_size // PAGE_BYTES
+    runs: list[Run] = []
+    for first, end in touched_runs(memory, size):
+        for low, high in ((first, min(end, border)), (max(first, border), end)):
+            if low < high:
+                _compare(memory, baseline if high <= border else None, low, high, 0, runs)
+    return runs
+
+
+def _compare(memory: int, baseline: int | None, first: int, end: int, level: int, runs: list[Run]) -> None:
+    step = _CHUNKS[level]
+    for page in range(first, end, step):
+        after = min(page + step, end)
+        offset = page * PAGE_BYTES
+        other = _zeros if baseline is None else baseline + offset
+        if _memcmp(memory + offset, other, (after - page) * PAGE_BYTES) == 0:
+            continue
+        if step > 1:
+            _compare(memory, baseline, page, after, level + 1, runs)
+        elif runs and runs[-1][1] == page:
+            runs[-1] = (runs[-1][0], after)
+        else:
+            runs.append((page, after))
+
+
+def touched_runs(memory: int, size: int) -> list[Run]:
+    """Runs of pages that may have been written to since `memory` was mapped; one run of all where that is not known."""
+    if not pagemap_tells_the_truth():
+        return [(0, size // PAGE_BYTES)]
+    try:
+        return list(_marked_runs(memory, size))
+    except OSError:
+        return [(0, size // PAGE_BYTES)]
+
+
+def _marked_runs(memory: int, size: int) -> Iterator[Run]:
+    count = size // PAGE_BYTES
+    fd = os.open("/proc/self/pagemap", os.O_RDONLY | os.O_CLOEXEC)
+    try:
+        entries = os.pread(fd, count * _ENTRY_BYTES, memory // PAGE_BYTES * _ENTRY_BYTES)
+    finally:
+        os.close(fd)
+    if len(entries) != count * _ENTRY_BYTES:
+        raise OSError("short read of pagemap")
+    marks = entries[_ENTRY_BYTES - 1 :: _ENTRY_BYTES].translate(_MARKED)
+    first = marks.find(1)
+    while first >= 0:
+        end = marks.find(0, first)
+        end = count if end < 0 else end
+        yield first, end
+        first = marks.find(1, end)
+
+
+@functools.cache
+def pagemap_tells_the_truth() -> bool:
+    """Whether this system's pagemap shows which of 64 fresh pages were written to."""
+    if mmap.PAGESIZE != PAGE_BYTES:
+        return False
+    touched = [page for page in range(64) if (0x9D3A_61C7_582E_F0B4 >> page) & 1]
+    with mmap.mmap(-1, 64 * PAGE_BYTES, flags=mmap.MAP_PRIVATE | mmap.MAP_ANONYMOUS) as probe:
+        for page in touched:
+            probe[page * PAGE_BYTES] = 1
+        window = ctypes.c_char.from_buffer(probe)
+        try:
+            shown = [page for run in _marked_runs(ctypes.addressof(window), 64 * PAGE_BYTES) for page in range(*run)]
+        except OSError:
+            return False
+        finally:
+            del window
+    return shown == touched
