@@ -36,7 +36,7 @@ def events(pieces: Iterable[bytes]) -> Iterator[bytes]:
 
 @dataclass(kw_only=True)
 class Conversation:
-    """Writes events on paper. `whole`: outputs are not shortened. `streamed`: the model's texts were already written."""
+    """Writes events on paper. `whole`: outputs are not shortened. `streamed`: the model's texts are already there."""
 
     paper: Paper
     whole: bool = False

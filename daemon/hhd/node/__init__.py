@@ -1,0 +1,1 @@
+"""The hallway: joins the rooms, which have no doors to one another."""
