@@ -89,3 +89,32 @@ CHECKS_MAX = 2**63 - 1
 """Interrupt checks of one session: 300 years at a billion a second."""
 MODULE_BYTES_MAX = 16 * 1024 * 1024
 """One guest module: ours have under 1 MiB; a large program with its tables of Unicode has 5."""
+OBJECT_SEGMENTS_MAX = 255
+"""Segments of one sealed object: one byte counts them."""
+
+OBJECT_BYTES_MAX = 64 * 1024 * 1024
+"""One sealed object: an image object holds at most 16,384 pages, which is 64 MiB before compression."""
+
+OBJECT_HEAD_BYTES_MAX = 16 * 1024 * 1024
+"""The opened head of an object: a full list of a 1 GiB image takes 8 bytes a page, 2 MiB."""
+
+OBJECT_REFS_MAX = 65535
+"""Objects that one head may refer to: two bytes number them."""
+
+IMAGE_OBJECT_PAGES_MAX = 16384
+"""Own pages of one image object; a larger image is spread over several objects."""
+
+SEGMENT_PAGES_MAX = 256
+"""Pages of one segment: 1 MiB, so that prefix and content fit the 2 MiB window of zstd level 3."""
+
+LOG_CHUNK_BYTES_MAX = 1024 * 1024
+"""One chunk of a record log: what a reader holds in memory at a time."""
+
+LOG_OBJECT_CHUNKS_MAX = 64
+"""Own chunks of one log object: 64 MiB, as for pages."""
+
+CHAIN_MAX = 256
+"""Steps from an object to the full list it rests on: ours make one every 64; more is damage or an attack."""
+
+IMAGE_STATE_BYTES_MAX = 1024 * 1024
+"""What an image carries beside its pages: globals and names, measured under 2 KiB."""
