@@ -31,8 +31,8 @@ test-clients: $(STAMP)
 bench: $(STAMP)
 	$(BIN)/python -m tests.bench
 
-guest:
-	$(PYTHON) guest/build/build.py
+guest: $(STAMP)
+	$(BIN)/python guest/build/build.py
 
 clean:
 	rm -rf .venv guest/target

@@ -1,0 +1,243 @@
+"""The pass over a whole module: checks, a way to leave and come back, and the exports that the host works with.
+
+Pure and deterministic: the same bytes and the same version of the pass give the same bytes.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, replace
+
+from hhd.runtime.instrument import callgraph, leb, unwind
+from hhd.runtime.instrument.callgraph import Plan
+from hhd.runtime.instrument.code import VOID, Instr, decode
+from hhd.runtime.instrument.leb import Reader
+from hhd.runtime.instrument.module import (
+    I32,
+    KIND_FUNCTION,
+    KIND_GLOBAL,
+    KIND_MEMORY,
+    Export,
+    FuncType,
+    Global,
+    Import,
+    Module,
+    encode,
+    parse,
+)
+from hhd_protocol import codec
+from hhd_protocol.abi import (
+    ABI_VERSION,
+    COUNTDOWN,
+    ENTRY,
+    IMPORT_MODULE,
+    INSTRUMENTED_SECTION,
+    PAUSING_IMPORTS,
+    PLAIN_IMPORTS,
+)
+from hhd_protocol.errors import FormatError
+
+PASS_VERSION = 1
+"""Raised whenever the pass writes other bytes for the same module."""
+
+YIELD = "yield"
+GLOBAL_PREFIX = "hhd_global_"
+_I32 = bytes([I32])
+IMPORT_TYPES = {
+    "effect": FuncType(_I32 * 4, _I32),
+    "reply": FuncType(_I32 * 3, b""),
+    "emit": FuncType(_I32 * 2, b""),
+    "panic": FuncType(_I32 * 2, b""),
+    "args": FuncType(_I32 * 2, _I32),
+    YIELD: VOID,
+}
+BOUNDED_NAMES = frozenset({"memcpy", "memmove", "memset", "memcmp", "bcmp", "malloc", "free", "calloc", "realloc"})
+"""Runtime functions of our own builds that run for a bounded time; a stranger may name anything so."""
+BOUNDED_PARTS = ("compiler_builtins::mem::", "dlmalloc::", "__rust_alloc", "__rust_dealloc", "__rust_realloc", "__rdl_")
+
+
+@dataclass(frozen=True, kw_only=True)
+class Result:
+    """An instrumented module, with what was decided about it."""
+
+    module: bytes
+    plan: Plan
+    names: dict[int, str]
+
+
+def instrument_binary(raw: bytes, *, trusted: bool) -> Result:
+    """Put checks and unwinding into a plain guest module.
+
+    `trusted` says that the module is our own build, whose bounded runtime functions are known by their names.
+    Raises FormatError (or TooLargeError) with one sentence when the module is damaged or is not a guest.
+    """
+    module = parse(raw)
+    insist_on_guest(module)
+    names = function_names(module) if trusted else {}
+    bodies = [decode(body, module.types) for body in module.bodies]
+    pausing = frozenset(index for index, one in enumerate(module.imports) if one.name in PAUSING_IMPORTS)
+    exempt = frozenset(index for index, name in names.items() if _bounded(name))
+    for body in bodies:
+        _insist_on_callees(body.instrs, module)
+    summaries = [callgraph.summarise(body, module) for body in bodies]
+    plan = callgraph.plan(module, summaries, pausing_imports=pausing, exempt=exempt)
+    if module.start is not None and module.start in plan.pausing:
+        raise FormatError("the module has a start function that could be paused, which a guest may not")
+    frame = _Frame(module)
+    slots = _slots(module)
+    first = len(module.imports)
+    written = tuple(
+        unwind.rewrite(first + place, body, module, plan, frame.names, slots.get(first + place, 0))
+        if first + place in plan.pausing
+        else unwind.passed_through(body, frame.names)
+        for place, body in enumerate(bodies)
+    )
+    return Result(module=encode(frame.finish(written)), plan=plan, names=names)
+
+
+def insist_on_guest(module: Module) -> None:
+    """Raise FormatError unless the imports and exports are those of a plain guest of this ABI."""
+    for one in module.imports:
+        if one.module != IMPORT_MODULE or one.name not in (*PAUSING_IMPORTS, *PLAIN_IMPORTS):
+            name = f"{one.module[:40]}.{one.name[:40]}"
+            raise FormatError(f"the module imports {name}, which is not part of the guest ABI {ABI_VERSION}")
+        if one.name == YIELD:
+            raise FormatError("the module imports yield itself, which only the instrumentation may")
+        if module.types[one.type_index] != IMPORT_TYPES[one.name]:
+            raise FormatError(f"the module imports {one.name} with another type than the guest ABI gives it")
+    memory, entry = module.export("memory"), module.export(ENTRY)
+    if module.memory is None or memory is None or memory.kind != KIND_MEMORY:
+        raise FormatError("the module exports no memory named memory")
+    if entry is None or entry.kind != KIND_FUNCTION or entry.index < len(module.imports):
+        raise FormatError(f"the module exports no function of its own named {ENTRY}")
+    if module.type_of(entry.index) != VOID:
+        raise FormatError(f"the function {ENTRY} of the module takes or returns something, which it may not")
+    for export in module.exports:
+        if export.name.startswith(("asyncify_", GLOBAL_PREFIX)) or export.name == COUNTDOWN:
+            raise FormatError(f"the module exports {export.name[:40]}, a name that the instrumentation uses")
+    if any(name == INSTRUMENTED_SECTION for name, _ in module.customs):
+        raise FormatError("the module says that it is instrumented already")
+
+
+def _insist_on_callees(instrs: list[Instr], module: Module) -> None:
+    count = module.function_count()
+    for instr in instrs:
+        if instr.opcode == 0x10 and isinstance(instr.operand, int) and instr.operand >= count:
+            raise FormatError("the code of the module calls a function that it does not have")
+
+
+def _bounded(name: str) -> bool:
+    return name in BOUNDED_NAMES or any(part in name for part in BOUNDED_PARTS)
+
+
+def function_names(module: Module) -> dict[int, str]:
+    """Function names of the custom section `name`, as far as it can be read."""
+    content = next((content for name, content in module.customs if name == "name"), b"")
+    reader = Reader(content)
+    names: dict[int, str] = {}
+    try:
+        while reader.left():
+            kind = reader.byte()
+            part = reader.inside(reader.u32())
+            if kind == 1:
+                for _ in range(part.count(2, "names")):
+                    index = part.u32()
+                    names[index] = part.name()
+    except FormatError:
+        return {}
+    return names
+
+
+def _slots(module: Module) -> dict[int, int]:
+    """For each function in the table, one place where it stands."""
+    table: dict[int, int] = {}
+    for element in module.elements:
+        for place, function in enumerate(element.functions):
+            table[element.offset + place] = function
+    return {function: place for place, function in sorted(table.items(), reverse=True)}
+
+
+class _Frame:
+    """What is added around the functions: one import, three globals, six functions and their exports."""
+
+    def __init__(self, module: Module) -> None:
+        self.module = module
+        self.types = list(module.types)
+        first = len(module.imports)
+        globals_ = len(module.globals)
+        self.names = unwind.Names(
+            state=globals_,
+            pointer=globals_ + 1,
+            countdown=globals_ + 2,
+            push=module.function_count() + 1,
+            yield_import=first,
+            function_shift=1,
+            first_defined=first,
+        )
+
+    def type_index(self, kind: FuncType) -> int:
+        if kind not in self.types:
+            self.types.append(kind)
+        return self.types.index(kind)
+
+    def finish(self, bodies: tuple[bytes, ...]) -> Module:
+        module, shifted = self.module, self.names.function
+        void = self.type_index(VOID)
+        added = _added_functions(self.names)
+        exports = [
+            replace(one, index=shifted(one.index)) if one.kind == KIND_FUNCTION else one for one in module.exports
+        ]
+        exported = {one.index for one in exports if one.kind == KIND_GLOBAL}
+        exports += [
+            Export(name=f"{GLOBAL_PREFIX}{index}", kind=KIND_GLOBAL, index=index)
+            for index, one in enumerate(module.globals)
+            if one.mutable and index not in exported
+        ]
+        exports.append(Export(name=COUNTDOWN, kind=KIND_GLOBAL, index=self.names.countdown))
+        exports += [
+            Export(name=name, kind=KIND_FUNCTION, index=self.names.push + place)
+            for place, (name, _, _) in enumerate(added)
+            if name
+        ]
+        yield_import = Import(module=IMPORT_MODULE, name=YIELD, type_index=void)
+        zero = Global(value_type=I32, mutable=True, init=b"\x41\0\x0b")
+        own_types = tuple(self.type_index(kind) for _, kind, _ in added)
+        elements = tuple(
+            replace(one, functions=tuple(shifted(item) for item in one.functions)) for one in module.elements
+        )
+        stamp = codec.encode({"abi": ABI_VERSION, "pass": PASS_VERSION})
+        return replace(
+            module,
+            types=tuple(self.types),
+            imports=(*module.imports, yield_import),
+            function_types=(*module.function_types, *own_types),
+            globals=(*module.globals, zero, zero, zero),
+            exports=tuple(exports),
+            start=None if module.start is None else shifted(module.start),
+            elements=elements,
+            bodies=(*bodies, *(body for _, _, body in added)),
+            customs=((INSTRUMENTED_SECTION, stamp),),
+        )
+
+
+def _added_functions(names: unwind.Names) -> list[tuple[str, FuncType, bytes]]:
+    """Export name (empty for none), type and body of each function that the pass adds, in order."""
+    state, pointer = leb.u32(names.state), leb.u32(names.pointer)
+    load_next, load_end = b"\x28\x02\x00", b"\x28\x02\x04"
+    # push(size): the address of a new frame of `size` bytes; traps when there is no room for it.
+    push = (
+        b"\x01\x01\x7f"
+        + (b"\x23" + pointer + load_end + b"\x23" + pointer + load_next + b"\x22\x01\x6b\x20\x00\x49")
+        + (b"\x04\x40\x00\x0b")
+        + (b"\x23" + pointer + b"\x20\x01\x20\x00\x6a\x36\x02\x00\x20\x01\x0b")
+    )
+    start = [b"\0\x41" + bytes([value]) + b"\x24" + state + b"\x20\0\x24" + pointer + b"\x0b" for value in (1, 2)]
+    stop = b"\0\x41\0\x24" + state + b"\x0b"
+    takes, gives = FuncType(_I32, b""), FuncType(b"", _I32)
+    return [
+        ("", FuncType(_I32, _I32), push),
+        ("asyncify_start_unwind", takes, start[0]),
+        ("asyncify_stop_unwind", VOID, stop),
+        ("asyncify_start_rewind", takes, start[1]),
+        ("asyncify_stop_rewind", VOID, stop),
+        ("asyncify_get_state", gives, b"\0\x23" + state + b"\x0b"),
+    ]

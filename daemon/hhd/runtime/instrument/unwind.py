@@ -1,0 +1,585 @@
+"""Rewrites one function so that a run can leave it at any site and come back to the same site later.
+
+A *site* is a call that may pause, or an interrupt check. After each, the function looks at the state; while the host
+unwinds, it writes a *frame* (the locals that are still needed, its slot in the table, the number of the site) and
+returns. While the host rewinds, the function reads the number of the site from the last frame and jumps there:
+the body of each construct with sites begins with a `br_table` over them, out of nested blocks that end where the sites
+are. At the site it takes its frame off, restores the locals, and makes the call again.
+
+Two facts make this cheap while nothing is paused. Operands that lie on the stack across a site go to locals, which
+costs an optimising engine nothing; and only what is live is saved, so nothing else is kept for it.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass, field
+
+from hhd.runtime.instrument import leb
+from hhd.runtime.instrument import opcodes as op
+from hhd.runtime.instrument.callgraph import Plan
+from hhd.runtime.instrument.code import Body, Instr
+from hhd.runtime.instrument.liveness import live_after
+from hhd.runtime.instrument.module import F32, F64, I32, I64, V128, VALUE_BYTES, FuncType, Module
+from hhd.runtime.instrument.opcodes import PLAIN
+from hhd.runtime.instrument.shape import CHECK, Construct, Shape, is_pausing, label_types, shape
+from hhd_protocol.errors import FormatError
+
+_TYPE_OF = {"i": I32, "l": I64, "f": F32, "d": F64, "v": V128}
+EFFECTS = {
+    code: (bytes(_TYPE_OF[one] for one in pops), bytes(_TYPE_OF[one] for one in pushes))
+    for code, (_, pops, pushes) in PLAIN.items()
+}
+_ZERO = {
+    I32: b"\x41\0",
+    I64: b"\x42\0",
+    F32: b"\x43" + bytes(4),
+    F64: b"\x44" + bytes(8),
+    V128: b"\xfd\x0c" + bytes(16),
+}
+_LOAD = {I32: b"\x28\x02", I64: b"\x29\x02", F32: b"\x2a\x02", F64: b"\x2b\x02", V128: b"\xfd\x00\x02"}
+_STORE = {I32: b"\x36\x02", I64: b"\x37\x02", F32: b"\x38\x02", F64: b"\x39\x02", V128: b"\xfd\x0b\x02"}
+FRAME_TRAILER_BYTES = 8
+"""At the end of a frame: the function's slot in the table, the number of the site."""
+_VOID_BLOCK, _VOID_LOOP, _VOID_IF = b"\x02\x40", b"\x03\x40", b"\x04\x40"
+_END, _ELSE, _RETURN = b"\x0b", b"\x05", b"\x0f"
+_I32_CONST, _LE_U, _SUB, _LT_S, _EQZ, _SELECT = b"\x41", b"\x4d", b"\x6b", b"\x48", b"\x45", b"\x1b"
+
+
+@dataclass(frozen=True, kw_only=True)
+class Names:
+    """Indices, in the module to be written, of what the rewritten code uses."""
+
+    state: int
+    pointer: int
+    countdown: int
+    push: int
+    yield_import: int
+    function_shift: int
+    first_defined: int
+
+    def function(self, index: int) -> int:
+        """Where a function of the module that was read is in the module to be written."""
+        return index if index < self.first_defined else index + self.function_shift
+
+
+@dataclass(kw_only=True)
+class _Open:
+    """A construct that is being written: its label's depth, and the operands around it that wait in locals."""
+
+    construct: Construct
+    level: int
+    height: int
+    waiting: list[int] = field(default_factory=list)
+    params: list[int] = field(default_factory=list)
+    results: list[int] = field(default_factory=list)
+
+
+def rewrite(function: int, body: Body, module: Module, plan: Plan, names: Names, slot: int) -> bytes:
+    """Return the new body of `function`, whose place in the table is `slot`.
+
+    Raises FormatError when the code does not type-check as far as the pass looks.
+    """
+    return _Writer(function, body, module, plan, names, slot).run()
+
+
+def passed_through(body: Body, names: Names) -> bytes:
+    """Return the body of a function in which nothing can pause: the same, with new function indices."""
+    out = bytearray(_groups(body.local_types))
+    for instr in body.instrs:
+        if instr.opcode == op.CALL:
+            assert isinstance(instr.operand, int)
+            out += b"\x10" + leb.u32(names.function(instr.operand))
+        else:
+            out += instr.raw
+    return bytes(out)
+
+
+class _Writer:
+    """Writes the code in one walk, keeping the types of the operands as a validator does."""
+
+    def __init__(self, function: int, body: Body, module: Module, plan: Plan, names: Names, slot: int) -> None:
+        self.module = module
+        self.plan = plan
+        self.names = names
+        self.slot = slot
+        self.type = module.type_of(function)
+        self.shape: Shape = shape(body.instrs, function, module, plan)
+        self.local_types = bytearray(self.type.params + body.local_types)
+        self.own_locals = len(self.local_types)
+        self.live = live_after(self.shape.instrs, self.shape.sites.keys(), self.own_locals)
+        self.free: dict[int, list[int]] = {}
+        self.out = bytearray()
+        self.stack: list[int] = []
+        self.path: list[_Open] = []
+        self.depth = 0
+        self.rewinding = self.fresh(I32)
+        self.frame = self.fresh(I32)
+        self.scratch = self.fresh(I32)
+
+    # Locals
+
+    def fresh(self, kind: int) -> int:
+        """A local of ours that nobody uses now."""
+        if self.free.get(kind):
+            return self.free[kind].pop()
+        self.local_types.append(kind)
+        return len(self.local_types) - 1
+
+    def release(self, locals_: Sequence[int]) -> None:
+        for local in reversed(locals_):
+            self.free.setdefault(self.local_types[local], []).append(local)
+
+    def get(self, local: int) -> None:
+        self.out += b"\x20" + leb.u32(local)
+
+    def set(self, local: int) -> None:
+        self.out += b"\x21" + leb.u32(local)
+
+    def get_all(self, locals_: Sequence[int]) -> None:
+        for local in locals_:
+            self.get(local)
+
+    def set_all(self, locals_: Sequence[int]) -> None:
+        """Pop into `locals_`, the top of the stack into the last."""
+        for local in reversed(locals_):
+            self.set(local)
+
+    def const(self, value: int) -> None:
+        self.out += _I32_CONST + leb.signed(value)
+
+    # Operand types
+
+    def pop(self, kinds: bytes) -> None:
+        height = self.path[-1].height
+        if len(self.stack) - len(kinds) < height:
+            raise FormatError("the code of the module takes operands that are not there")
+        for kind in reversed(kinds):
+            if self.stack.pop() != kind:
+                raise FormatError("the code of the module takes an operand of another type")
+
+    def pop_any(self) -> int:
+        if len(self.stack) <= self.path[-1].height:
+            raise FormatError("the code of the module takes operands that are not there")
+        return self.stack.pop()
+
+    def local_type(self, local: object) -> int:
+        assert isinstance(local, int)
+        if local >= self.own_locals:
+            raise FormatError("the code of the module names a local that it does not have")
+        return self.local_types[local]
+
+    # The walk
+
+    def run(self) -> bytes:
+        whole = self.shape.constructs[-1]
+        self.open_flat(whole)
+        for place, instr in enumerate(self.shape.instrs):
+            self.write(place, instr)
+        self.out += _END
+        return _groups(bytes(self.local_types[len(self.type.params) :])) + bytes(self.out)
+
+    def write(self, place: int, instr: Instr) -> None:
+        code, operand, raw = instr
+        if code in EFFECTS:
+            pops, pushes = EFFECTS[code]
+            self.pop(pops)
+            self.stack += pushes
+            self.out += raw
+        elif place in self.shape.sites:
+            self.write_site(place, instr)
+        elif code == op.LOCAL_GET:
+            self.stack.append(self.local_type(operand))
+            self.out += raw
+        elif code == op.LOCAL_SET:
+            self.pop(bytes([self.local_type(operand)]))
+            self.out += raw
+        elif code == op.LOCAL_TEE:
+            self.pop(bytes([self.local_type(operand)]))
+            self.stack.append(self.local_type(operand))
+            self.out += raw
+        else:
+            _WRITERS[code](self, place, instr)
+
+    def write_global(self, place: int, instr: Instr) -> None:
+        assert isinstance(instr.operand, int)
+        if instr.operand >= len(self.module.globals):
+            raise FormatError("the code of the module names a global that it does not have")
+        kind = self.module.globals[instr.operand].value_type
+        if instr.opcode == op.GLOBAL_GET:
+            self.stack.append(kind)
+        else:
+            self.pop(bytes([kind]))
+        self.out += instr.raw
+
+    def write_simple(self, place: int, instr: Instr) -> None:
+        if instr.opcode == op.DROP:
+            self.pop_any()
+        elif instr.opcode != op.NOP:
+            self.pop(bytes([I32]))
+            kind = self.pop_any()
+            self.pop(bytes([kind]))
+            self.stack.append(kind)
+        self.out += instr.raw
+
+    def write_plain_call(self, place: int, instr: Instr) -> None:
+        kind = self.callee_type(instr)
+        self.pop(kind.params)
+        self.stack += kind.results
+        self.write_call(instr)
+
+    def callee_type(self, instr: Instr) -> FuncType:
+        assert isinstance(instr.operand, int)
+        if instr.opcode == op.CALL:
+            if instr.operand >= self.module.function_count():
+                raise FormatError("the code of the module calls a function that it does not have")
+            return self.module.type_of(instr.operand)
+        kind = self.module.types[instr.operand]
+        return FuncType(kind.params + bytes([I32]), kind.results)
+
+    def write_call(self, instr: Instr) -> None:
+        assert isinstance(instr.operand, int)
+        if instr.opcode == op.CALL:
+            self.out += b"\x10" + leb.u32(self.names.function(instr.operand))
+        else:
+            self.out += instr.raw
+
+    # Constructs
+
+    def write_open(self, place: int, instr: Instr) -> None:
+        construct = self.shape.constructs[place]
+        if construct.flat:
+            self.open_flat(construct)
+            return
+        if construct.opcode == op.IF:
+            self.pop(bytes([I32]))
+        self.pop(construct.type.params)
+        self.out += instr.raw
+        self.depth += 1
+        self.path.append(_Open(construct=construct, level=self.depth, height=len(self.stack)))
+        self.stack += construct.type.params
+
+    def open_flat(self, construct: Construct) -> None:
+        """Begin a construct whose operands travel in locals, so that a rewind can enter it with an empty stack."""
+        kind = construct.type
+        one = _Open(construct=construct, level=0, height=0)
+        condition = -1
+        if construct.opcode == op.IF:
+            self.pop(bytes([I32]))
+            condition = self.fresh(I32)
+            self.set(condition)
+        if construct.start >= 0:
+            self.pop(kind.params)
+        one.params = [self.fresh(each) for each in kind.params]
+        self.set_all(one.params)
+        one.results = [self.fresh(each) for each in kind.results]
+        if construct.opcode == op.IF and construct.otherwise < 0:
+            self.get_all(one.params)
+            self.set_all(one.results)
+        if self.path:
+            one.waiting = self.spill_rest()
+        has_sites = construct.low <= construct.high
+        if construct.start >= 0 and has_sites:
+            self.land_here()
+        if construct.opcode == op.IF:
+            self.write_choice(construct, condition, has_sites)
+            self.release([condition])
+        self.out += {op.BLOCK: _VOID_BLOCK, op.LOOP: _VOID_LOOP, op.IF: _VOID_IF}[construct.opcode]
+        self.depth += 1
+        one.level, one.height = self.depth, len(self.stack)
+        self.path.append(one)
+        self.begin_arm(construct.stops)
+
+    def write_choice(self, construct: Construct, condition: int, has_sites: bool) -> None:
+        """Push the condition of an `if`; while rewinding, whether the site is in its first arm."""
+        if not has_sites:
+            self.get(condition)
+            return
+        self.get(self.rewinding)
+        self.const(construct.then_high)
+        self.out += _LE_U
+        self.get(condition)
+        self.get(self.rewinding)
+        self.out += _SELECT
+
+    def begin_arm(self, stops: Sequence[tuple[int, int]]) -> None:
+        """Open a block for each place where a rewind may land in this body, and jump to the right one."""
+        one = self.path[-1]
+        if stops:
+            low = stops[0][0]
+            self.out += _VOID_BLOCK * (len(stops) + 1)
+            if one.construct.start < 0:
+                self.write_entry()
+            else:
+                self.get(self.rewinding)
+                self.out += _EQZ + b"\x0d\x00"
+            self.get(self.rewinding)
+            self.const(low)
+            self.out += _SUB
+            table = [leb.u32(place + 1) for place, (first, last) in enumerate(stops) for _ in range(first, last + 1)]
+            self.out += b"\x0e" + leb.u32(len(table)) + b"".join(table) + b"\x00" + _END
+            self.depth += len(stops)
+        self.get_all(one.params)
+        self.stack += one.construct.type.params
+
+    def write_entry(self) -> None:
+        """While rewinding, read from the last frame at which site it was left; else go on with the body."""
+        self.out += b"\x23" + leb.u32(self.names.state) + _EQZ + b"\x0d\x00"
+        self.out += b"\x23" + leb.u32(self.names.pointer) + b"\x28\x02\x00"
+        self.const(4)
+        self.out += _SUB + b"\x28\x02\x00"
+        self.set(self.rewinding)
+
+    def land_here(self) -> None:
+        """End the innermost block of `begin_arm`: a rewind comes in here, with an empty stack."""
+        self.out += _END
+        self.depth -= 1
+
+    def spill_rest(self) -> list[int]:
+        """Move all operands of the current construct into locals; return these, the deepest first."""
+        height = self.path[-1].height
+        locals_ = [self.fresh(kind) for kind in self.stack[height:]]
+        self.set_all(locals_)
+        del self.stack[height:]
+        return locals_
+
+    def unspill(self, locals_: list[int]) -> None:
+        self.get_all(locals_)
+        self.stack += [self.local_types[local] for local in locals_]
+        self.release(locals_)
+
+    def write_else(self, place: int, instr: Instr) -> None:
+        one = self.path[-1]
+        if not one.construct.flat:
+            del self.stack[one.height :]
+            self.stack += one.construct.type.params
+            self.out += instr.raw
+            return
+        self.finish_arm(place)
+        self.out += _ELSE
+        self.begin_arm(one.construct.else_stops)
+
+    def write_end(self, place: int, instr: Instr) -> None:
+        one = self.path[-1]
+        if one.construct.flat:
+            self.finish_arm(place)
+        else:
+            del self.stack[one.height :]
+        self.path.pop()
+        self.out += _END
+        self.depth -= 1
+        if one.construct.flat:
+            self.release(one.params)
+            if one.waiting:
+                self.unspill(one.waiting)
+            self.get_all(one.results)
+            self.release(one.results)
+        self.stack += one.construct.type.results
+
+    def finish_arm(self, place: int) -> None:
+        """Put the results of a flat construct's arm into their locals, unless its end is never reached."""
+        one = self.path[-1]
+        if place > 0 and self.shape.instrs[place - 1].opcode in _NO_RETURN:
+            del self.stack[one.height :]
+            return
+        self.pop(one.construct.type.results)
+        if len(self.stack) != one.height:
+            raise FormatError("the code of the module leaves operands behind")
+        self.set_all(one.results)
+
+    # Branches
+
+    def target(self, label: int) -> _Open:
+        return self.path[-1 - label]
+
+    def carriers(self, target: _Open) -> list[int]:
+        return target.params if target.construct.opcode == op.LOOP else target.results
+
+    def write_branch(self, place: int, instr: Instr) -> None:
+        assert isinstance(instr.operand, int)
+        target = self.target(instr.operand)
+        kinds = label_types(target.construct)
+        conditional = instr.opcode == op.BR_IF
+        if conditional:
+            self.pop(bytes([I32]))
+        self.pop(kinds)
+        if kinds and target.construct.flat:
+            if conditional:
+                self.set(self.scratch)
+            self.set_all(self.carriers(target))
+            if conditional:
+                self.get_all(self.carriers(target))
+                self.get(self.scratch)
+        if conditional:
+            self.stack += kinds
+        self.out += bytes([instr.opcode]) + leb.u32(self.depth - target.level)
+        if conditional and kinds and target.construct.flat:
+            # The branch carries nothing any more, so what it would have carried is still on the stack below.
+            pass
+
+    def write_branch_table(self, place: int, instr: Instr) -> None:
+        assert isinstance(instr.operand, tuple)
+        self.pop(bytes([I32]))
+        targets = [self.target(label) for label in instr.operand]
+        kinds = label_types(targets[0].construct)
+        self.pop(kinds)
+        if kinds and targets[0].construct.flat:
+            carried = [self.fresh(kind) for kind in kinds]
+            self.set(self.scratch)
+            self.set_all(carried)
+            for level in sorted({target.level for target in targets}):
+                target = next(each for each in targets if each.level == level)
+                self.get_all(carried)
+                self.set_all(self.carriers(target))
+            self.get(self.scratch)
+            self.release(carried)
+        labels = b"".join(leb.u32(self.depth - target.level) for target in targets)
+        self.out += b"\x0e" + leb.u32(len(targets) - 1) + labels
+
+    def write_never(self, place: int, instr: Instr) -> None:
+        if instr.opcode == op.RETURN:
+            self.pop(self.type.results)
+        self.out += instr.raw
+
+    # Sites
+
+    def write_site(self, place: int, instr: Instr) -> None:
+        kind = FuncType(b"", b"") if instr.opcode == CHECK else self.callee_type(instr)
+        self.pop(kind.params)
+        arguments = [self.fresh(each) for each in kind.params]
+        self.set_all(arguments)
+        waiting = self.spill_rest()
+        self.land_here()
+        saved = self.saved_locals(place, waiting)
+        number = self.shape.sites[place]
+        results: list[int] = []
+        if instr.opcode == CHECK:
+            self.write_check(saved, number)
+        else:
+            results = [self.fresh(each) for each in kind.results]
+            self.write_pausing_call(instr, kind, arguments, results, saved)
+            self.out += b"\x23" + leb.u32(self.names.state) + _VOID_IF
+            self.write_leaving(saved, number)
+            self.out += _END
+        self.release(arguments)
+        self.unspill(waiting)
+        self.get_all(results)
+        self.release(results)
+        self.stack += kind.results
+
+    def saved_locals(self, place: int, waiting: list[int]) -> list[int]:
+        """What a frame of this site holds: locals of the program that are live, operands that wait."""
+        live = self.live[place]
+        own = [local for local in range(self.own_locals) if live >> local & 1]
+        return own + [local for one in self.path for local in one.waiting] + waiting
+
+    def write_pausing_call(
+        self, instr: Instr, kind: FuncType, arguments: list[int], results: list[int], saved: list[int]
+    ) -> None:
+        self.get(self.rewinding)
+        self.out += _VOID_IF
+        self.write_return_to_site(saved)
+        self.out += b"".join(_ZERO[each] for each in kind.params[: len(kind.params) - (instr.opcode != op.CALL)])
+        if instr.opcode == op.CALL_INDIRECT:
+            self.out += b"\x23" + leb.u32(self.names.pointer) + b"\x28\x02\x00"
+            self.const(FRAME_TRAILER_BYTES)
+            self.out += _SUB + b"\x28\x02\x00"
+        self.write_call(instr)
+        self.set_all(results)
+        self.const(0)
+        self.set(self.rewinding)
+        self.out += _ELSE
+        self.get_all(arguments)
+        self.write_call(instr)
+        self.set_all(results)
+        self.out += _END
+
+    def write_check(self, saved: list[int], number: int) -> None:
+        self.get(self.rewinding)
+        self.out += b"\x04\x7f"
+        self.write_return_to_site(saved)
+        self.const(1)
+        self.out += _ELSE
+        countdown = leb.u32(self.names.countdown)
+        self.out += b"\x23" + countdown
+        self.const(1)
+        self.out += _SUB + b"\x22" + leb.u32(self.scratch) + b"\x24" + countdown
+        self.get(self.scratch)
+        self.const(0)
+        self.out += _LT_S + _END + _VOID_IF + b"\x10" + leb.u32(self.names.yield_import)
+        self.const(0)
+        self.set(self.rewinding)
+        self.out += b"\x23" + leb.u32(self.names.state) + _VOID_IF
+        self.write_leaving(saved, number)
+        self.out += _END + _END
+
+    def write_return_to_site(self, saved: list[int]) -> None:
+        """Take the frame off and restore what it holds."""
+        pointer = b"\x23" + leb.u32(self.names.pointer)
+        self.out += pointer + pointer + b"\x28\x02\x00"
+        self.const(self.frame_bytes(saved))
+        self.out += _SUB + b"\x22" + leb.u32(self.frame) + b"\x36\x02\x00"
+        offset = 0
+        for local in saved:
+            self.get(self.frame)
+            self.out += _LOAD[self.local_types[local]] + leb.u32(offset)
+            self.set(local)
+            offset += VALUE_BYTES[self.local_types[local]]
+
+    def write_leaving(self, saved: list[int], number: int) -> None:
+        """Write a frame and return; what is returned means nothing."""
+        size = self.frame_bytes(saved)
+        self.const(size)
+        self.out += b"\x10" + leb.u32(self.names.push)
+        self.set(self.frame)
+        offset = 0
+        for local in saved:
+            self.get(self.frame)
+            self.get(local)
+            self.out += _STORE[self.local_types[local]] + leb.u32(offset)
+            offset += VALUE_BYTES[self.local_types[local]]
+        for value, place in ((self.slot, size - 8), (number, size - 4)):
+            self.get(self.frame)
+            self.const(value)
+            self.out += b"\x36\x02" + leb.u32(place)
+        self.out += b"".join(_ZERO[each] for each in self.type.results) + _RETURN
+
+    def frame_bytes(self, saved: list[int]) -> int:
+        return sum(VALUE_BYTES[self.local_types[local]] for local in saved) + FRAME_TRAILER_BYTES
+
+
+_NO_RETURN = (op.UNREACHABLE, op.BR, op.BR_TABLE, op.RETURN)
+_WRITERS = {
+    op.BLOCK: _Writer.write_open,
+    op.LOOP: _Writer.write_open,
+    op.IF: _Writer.write_open,
+    op.ELSE: _Writer.write_else,
+    op.END: _Writer.write_end,
+    op.BR: _Writer.write_branch,
+    op.BR_IF: _Writer.write_branch,
+    op.BR_TABLE: _Writer.write_branch_table,
+    op.RETURN: _Writer.write_never,
+    op.UNREACHABLE: _Writer.write_never,
+    op.CALL: _Writer.write_plain_call,
+    op.CALL_INDIRECT: _Writer.write_plain_call,
+    op.DROP: _Writer.write_simple,
+    op.NOP: _Writer.write_simple,
+    op.SELECT: _Writer.write_simple,
+    op.SELECT_TYPED: _Writer.write_simple,
+    op.GLOBAL_GET: _Writer.write_global,
+    op.GLOBAL_SET: _Writer.write_global,
+}
+
+
+def _groups(kinds: bytes) -> bytes:
+    """Declare locals: runs of one type share an entry."""
+    runs: list[tuple[int, int]] = []
+    for kind in kinds:
+        if runs and runs[-1][1] == kind:
+            runs[-1] = (runs[-1][0] + 1, kind)
+        else:
+            runs.append((1, kind))
+    return leb.vector([leb.u32(count) + bytes([kind]) for count, kind in runs])
+
+
+__all__ = ["Names", "is_pausing", "passed_through", "rewrite"]
