@@ -38,7 +38,7 @@ class Grant:
 
 @dataclass(frozen=True, kw_only=True)
 class Question:
-    """Something that needs a person's yes. `text` is safe to print and whole; `always` names what "always" would cover."""
+    """Something that needs a person's yes. `text` is whole and safe to print; `always` says what "always" covers."""
 
     title: str
     text: str
@@ -66,7 +66,7 @@ class Choice(enum.Enum):
 
 @dataclass(frozen=True, kw_only=True)
 class Answer:
-    """A person's decision. `seen`: SHA-256 of what was shown to them. `message`: their words to the model, with a no."""
+    """A person's decision. `seen`: SHA-256 of what was shown. `message`: their words to the model, with a no."""
 
     choice: Choice
     seen: Sha256

@@ -4,6 +4,9 @@ from __future__ import annotations
 
 import contextlib
 import os
+import signal
+import threading
+from collections.abc import Iterator
 
 
 class Cancel:
@@ -28,6 +31,18 @@ class Cancel:
     def fileno(self) -> int:
         """A descriptor that is readable once this is set."""
         return self._read
+
+    @contextlib.contextmanager
+    def on_interrupt(self) -> Iterator[None]:
+        """Within the block Ctrl-C sets this instead of raising, so that what was begun is also recorded as ended."""
+        if threading.current_thread() is not threading.main_thread():
+            yield
+            return
+        before = signal.signal(signal.SIGINT, lambda *_: self.set())
+        try:
+            yield
+        finally:
+            signal.signal(signal.SIGINT, before)
 
     def close(self) -> None:
         """Give both descriptors back."""

@@ -12,8 +12,8 @@ Paths come from a model, links from a repository; both are hostile. The rules:
 * hhd's own folders are recognised by device and inode, whatever name leads to them.
 * A file is replaced, not overwritten: a hard link to something outside keeps its content.
 
-Rejected: openat2 with RESOLVE_BENEATH. It is Linux only and has no binding in Python, so the walk would have to exist and
-be tested beside it; one way that works everywhere is easier to trust, and costs microseconds.
+Rejected: openat2 with RESOLVE_BENEATH. It is Linux only and has no binding in Python, so the walk would have to exist
+and be tested beside it; one way that works everywhere is easier to trust, and costs microseconds.
 """
 
 from __future__ import annotations
@@ -164,6 +164,7 @@ class Workspace:
             found = None if parent is None else _stat(place.parts[-1], parent)
             if parent is None or found is None:
                 raise FileNotFoundError(f"There is no folder {_said(str(place))}.")
+            self._insist_on_ours(found, str(place))
             return _open(place.parts[-1], _LOOK, parent, place)
 
     def replace_file(self, place: Inside, content: bytes) -> bool:
@@ -207,7 +208,7 @@ class Workspace:
 def _components(path: str, whole: str, *, link: bool = False) -> list[str]:
     if path.startswith("/"):
         if link:
-            raise OutsideWorkspace(f"{_said(whole)} goes through a link to an absolute path, which tools do not follow.")
+            raise OutsideWorkspace(f"{_said(whole)} goes through a link to an absolute path; tools follow none.")
         raise OutsideWorkspace(f"{_said(whole)} is an absolute path; paths are relative to the workspace.")
     if not path or "\0" in path:
         raise PathRefused("A path is empty or contains a NUL character.")
@@ -268,7 +269,9 @@ def _explained(error: OSError, name: str, whole: str) -> Exception:
         return FileNotFoundError(f"{_said(whole)} is gone.")
     if isinstance(error, PermissionError):
         return PermissionError(f"This user may not open {_said(whole)}.")
-    return PathRefused(f"{_said(name)} in {_said(whole)} is not a folder or not a plain file (it may have become a link).")
+    return PathRefused(
+        f"{_said(name)} in {_said(whole)} is not a folder or not a plain file (it may have become a link)."
+    )
 
 
 def _insist_on_file(found: os.stat_result, place: Inside) -> None:

@@ -1,4 +1,4 @@
-"""The environment of a command, and the facts of this machine that an agent is told.
+"""The environment of a command.
 
 A command gets a short list of harmless variables and what the person named in `[policy] environment`. Nothing else: no
 model key, no agent socket, no token that happened to be in the shell hhd was started from.
@@ -6,33 +6,30 @@ model key, no agent socket, no token that happened to be in the shell hhd was st
 
 from __future__ import annotations
 
-import datetime
-import platform
 import re
-import shutil
 from collections.abc import Iterable, Mapping
 
 from hhd.base.errors import RefusedError
 
-ALLOWED = frozenset(
-    "PATH HOME USER LOGNAME SHELL LANG LANGUAGE TZ TMPDIR XDG_DATA_DIRS "
-    "JAVA_HOME GOPATH GOROOT CARGO_HOME RUSTUP_HOME PYENV_ROOT NVM_DIR VIRTUAL_ENV CONDA_PREFIX NIX_PATH "
-    "SSL_CERT_FILE SSL_CERT_DIR NODE_EXTRA_CA_CERTS REQUESTS_CA_BUNDLE".split()
-)
+ALLOWED = frozenset({
+    "PATH", "HOME", "USER", "LOGNAME", "SHELL", "LANG", "LANGUAGE", "TZ", "TMPDIR", "XDG_DATA_DIRS",
+    "JAVA_HOME", "GOPATH", "GOROOT", "CARGO_HOME", "RUSTUP_HOME", "PYENV_ROOT", "NVM_DIR", "VIRTUAL_ENV",
+    "CONDA_PREFIX", "NIX_PATH", "SSL_CERT_FILE", "SSL_CERT_DIR", "NODE_EXTRA_CA_CERTS", "REQUESTS_CA_BUNDLE",
+})  # fmt: skip
 """Copied where they are set, besides LC_*: where things are and which language to speak."""
 
 FIXED = {"TERM": "dumb", "PAGER": "cat", "GIT_PAGER": "cat", "GIT_TERMINAL_PROMPT": "0", "HHD": "1"}
 """Nobody sits at the command: no colours, no pager, no prompt. HHD tells a script that an agent runs it."""
 
-_NEVER = re.compile(r"HHD_.*|ANTHROPIC_.*|LD_.*|DYLD_.*|BASH_ENV|ENV|BASH_FUNC_.*|SHELLOPTS|BASHOPTS|PS4|PROMPT_COMMAND")
+_PATH = "/usr/local/bin:/usr/bin:/bin"
+"""Where hhd itself has no PATH. Relative entries of one are left out: they would be looked for in the workspace."""
+
+_NEVER = re.compile(
+    r"HHD_.*|ANTHROPIC_.*|LD_.*|DYLD_.*|BASH_ENV|ENV|BASH_FUNC_.*|SHELLOPTS|BASHOPTS|PS4|PROMPT_COMMAND"
+)
 """Names a person cannot pass on: hhd's and the model's, and those that make bash or the loader run something else."""
 
 _NAME = re.compile(r"[A-Za-z_][A-Za-z0-9_]*")
-
-_LOOKED_FOR = (
-    "bash git python3 node npm pnpm yarn bun deno uv cargo rustc go java mvn gradle gcc clang make cmake ninja ruby php "
-    "perl dotnet swift docker podman rg jq curl sqlite3"
-).split()
 
 
 def named(table: Mapping[str, object]) -> tuple[str, ...]:
@@ -63,15 +60,5 @@ def for_commands(
         kept.pop("TMPDIR", None)
     hidden = {secret for secret in secrets if secret}
     kept = {name: value for name, value in kept.items() if not any(secret in value for secret in hidden)}
-    return {"PATH": "/usr/local/bin:/usr/bin:/bin", **kept, **FIXED}
-
-
-def machine(today: datetime.date, environment: Mapping[str, str], *, network: bool) -> dict[str, object]:
-    """The facts of the `machine` effect (`agent-effects.md`): what an agent may need and a move may change."""
-    path = environment.get("PATH")
-    return {
-        "date": today.isoformat(),
-        "network": network,
-        "system": f"{platform.system()} {platform.machine()}",
-        "tools": sorted(name for name in _LOOKED_FOR if shutil.which(name, path=path)),
-    }
+    kept["PATH"] = ":".join(entry for entry in kept.get("PATH", "").split(":") if entry.startswith("/")) or _PATH
+    return {**kept, **FIXED}

@@ -8,9 +8,9 @@ The rules come from this device's own configuration and from nowhere else: no wo
 
 Deny beats ask beats allow; where no rule speaks, `DEFAULTS` does. A pattern never widens by accident:
 
-* A pattern of bash is matched against a whole command, word by word. A final `*` stands for any further words. A command
-  with anything of the shell in it (`shellwords`) matches no pattern at all, so it is asked about even where `bash` as a
-  whole is allowed but some pattern asks or denies. Only the bare rule `bash` allows it.
+* A pattern of bash is matched against a whole command, word by word. A final `*` stands for any further words. A
+  command with anything of the shell in it (`shellwords`) matches no pattern at all; only the bare rule `bash` allows
+  it, and not even that where some pattern asks or denies: it may contain what that is about, so it is asked about.
 * A pattern of a file tool is a path below the workspace (`globs`). Both the path as written and the one that links lead
   to must fit to be allowed; one of them is enough to be asked about or denied. For these, case and Unicode form
   make no difference, since some file systems make none.
@@ -29,6 +29,7 @@ from dataclasses import dataclass
 from hhd.base.errors import RefusedError
 from hhd.base.text import visible
 from hhd.effects import shellwords
+from hhd.effects.tools.gitplace import is_git_name
 from hhd.effects.tools.globs import Glob, GlobRefused
 from hhd.effects.tools.tool import Subject
 
@@ -102,13 +103,15 @@ class Policy:
 
     @classmethod
     def from_table(cls, table: Mapping[str, object]) -> Policy:
-        """Read the TOML table `[policy]` (its keys `sandbox` and `environment` belong to others); raises RefusedError, naming the rule."""
+        """Read the TOML table `[policy]`, its keys `sandbox` and `environment` left to others; raises RefusedError."""
         rules: list[Rule] = []
         for key, value in table.items():
             if key in ("sandbox", "environment"):
                 continue
             if key not in _LISTS:
-                raise RefusedError(f"[policy] has no setting {key!r}; it has allow, ask, deny, environment and sandbox.")
+                raise RefusedError(
+                    f"[policy] has no setting {key!r}; it has allow, ask, deny, environment and sandbox."
+                )
             if not isinstance(value, list) or not all(isinstance(item, str) for item in value):
                 raise RefusedError(f'[policy] {key} must be a list of rules such as "read" or "bash(git status)".')
             rules += [parse_rule(text, _LISTS[key]) for text in value]
@@ -124,7 +127,7 @@ class Policy:
             return Judgement(verdict=Verdict.ASK, reason=doubt)
         if strongest is not None:
             return Judgement(verdict=Verdict.ALLOW, reason=f"your rule {visible(strongest.text, one_line=True)}")
-        if any(_is_git(part) for place in subject.places for part in _parts(place)):
+        if any(is_git_name(part) for place in subject.places for part in _parts(place)):
             return Judgement(verdict=Verdict.ASK, reason="git's own files, which may hold credentials")
         return Judgement(verdict=DEFAULTS.get(subject.tool, Verdict.ASK), reason="no rule of yours speaks of it")
 
@@ -132,7 +135,9 @@ class Policy:
         """Why a command must be asked about though no rule matches it: a stricter rule may speak of part of it."""
         if subject.command is None:
             return None
-        strict = [rule for rule in self.rules if rule.tool == "bash" and rule.words and rule.verdict is not Verdict.ALLOW]
+        strict = [
+            rule for rule in self.rules if rule.tool == "bash" and rule.words and rule.verdict is not Verdict.ALLOW
+        ]
         found = shellwords.words(subject.command)
         if strict and (found is None or shellwords.wraps_another(found)):
             return f"it may contain what your rule {visible(strict[0].text, one_line=True)} is about"
@@ -184,7 +189,3 @@ def _folded(text: str) -> str:
 
 def _base(word: str) -> str:
     return word.rpartition("/")[2]
-
-
-def _is_git(name: str) -> bool:
-    return _folded(name) == ".git"

@@ -29,11 +29,13 @@ _PROBE_SECONDS_MAX = 10.0
 """bubblewrap itself takes 5 ms; what takes seconds hangs."""
 
 SECRET_PLACES = (
-    ".ssh .gnupg .aws .azure .kube .docker .config/gcloud .config/gh .config/hub .config/op .config/containers "
-    ".password-store .local/share/keyrings .local/share/kwalletd .mozilla .thunderbird .config/google-chrome "
-    ".config/chromium .config/BraveSoftware .netrc .git-credentials .config/git/credentials .pypirc .npmrc "
-    ".cargo/credentials .cargo/credentials.toml .claude .claude.json .codex .pi .anthropic .bash_history .zsh_history"
-).split()
+    ".ssh", ".gnupg", ".aws", ".azure", ".kube", ".docker", ".config/gcloud", ".config/gh", ".config/hub",
+    ".config/op", ".config/containers", ".password-store", ".local/share/keyrings", ".local/share/kwalletd",
+    ".mozilla", ".thunderbird", ".config/google-chrome", ".config/chromium", ".config/BraveSoftware", ".netrc",
+    ".git-credentials", ".config/git/credentials", ".pypirc", ".npmrc", ".cargo/credentials",
+    ".cargo/credentials.toml", ".claude", ".claude.json", ".codex", ".pi", ".anthropic", ".bash_history",
+    ".zsh_history",
+)  # fmt: skip
 """Below the home folder: where common programs keep keys, tokens and what was typed."""
 
 _KEPT_IN_RUN = ("/run/systemd/resolve", "/run/NetworkManager/resolv.conf", "/run/resolvconf", "/run/current-system")
@@ -75,11 +77,15 @@ class Sandbox:
     hidden: tuple[Path, ...]
     required: bool = False
 
-    def wrap(self, command: Sequence[str], workspace: Path) -> list[str]:
-        """Return the words that run `command` in `workspace`, within the walls if there are any."""
+    def wrap(self, command: Sequence[str], workspace: Path, *, info_fd: int | None = None) -> list[str]:
+        """Return the words that run `command` in `workspace`, within the walls if there are any.
+
+        On `info_fd` bubblewrap then writes JSON with `child-pid`: the first process inside, with which all others end.
+        """
         if self.program is None:
             return list(command)
-        return [self.program, *self._walls(workspace), "--", *command]
+        info = [] if info_fd is None else ["--info-fd", str(info_fd)]
+        return [self.program, *info, *self._walls(workspace), "--", *command]
 
     def status(self) -> list[str]:
         """What stands and what does not, in sentences for the person."""
@@ -92,7 +98,9 @@ class Sandbox:
         return [
             "Commands run in a sandbox (bubblewrap): only the workspace is writable, /tmp is fresh for each command.",
             f"Hidden from them: {shown}, /run, other processes.",
-            "They can reach the network, and by it services of this machine." if self.network else "They have no network.",
+            "They can reach the network, and by it services of this machine."
+            if self.network
+            else "They have no network.",
         ]
 
     def _walls(self, workspace: Path) -> list[str]:

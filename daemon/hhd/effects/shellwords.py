@@ -3,7 +3,7 @@
 A policy pattern must never match text that a shell takes for more than one program with fixed words. So this is not a
 shell parser that knows what is dangerous; it knows what is plain, and everything else has no words:
 
-* outside quotes: letters, digits and `_ . / : @ % + , = -` (and `~`, `^`, `#` only within a word, where they are themselves);
+* outside quotes: letters, digits and `_ . / : @ % + , = -` (and `~`, `^`, `#` within a word, where they are plain);
 * within '...': anything that can be typed on one line;
 * within "...": the same, without `$`, backtick, backslash and `!`;
 * between words: blanks and tabs.
@@ -20,19 +20,25 @@ _BARE_WITHIN = frozenset("~^#")
 
 _NOT_IN_DOUBLE = frozenset('"$`\\!')
 
-_GRAMMAR = frozenset(
-    "if then else elif fi for in do done while until case esac select function time coproc { } [[ ]] !".split()
-)
+_GRAMMAR = frozenset({
+    "if", "then", "else", "elif", "fi", "for", "in", "do", "done", "while", "until", "case", "esac", "select",
+    "function", "time", "coproc", "{", "}", "[[", "]]", "!",
+})  # fmt: skip
 
-_WRAPPERS = frozenset(
-    "eval exec command builtin source . trap alias enable hash bind complete compgen mapfile readarray fc "
-    "sh bash dash ash zsh ksh mksh fish csh tcsh busybox toybox env nohup nice ionice chrt taskset setsid setpriv timeout "
-    "time stdbuf chroot unshare nsenter bwrap flatpak-spawn sudo doas su runuser pkexec xargs parallel watch script expect "
-    "systemd-run at batch flock strace ltrace".split()
-)
+_WRAPPERS = frozenset({
+    "eval", "exec", "command", "builtin", "source", ".", "trap", "alias", "enable", "hash", "bind", "complete",
+    "compgen", "mapfile", "readarray", "fc", "sh", "bash", "dash", "ash", "zsh", "ksh", "mksh", "fish", "csh",
+    "tcsh", "busybox", "toybox", "env", "nohup", "nice", "ionice", "chrt", "taskset", "setsid", "setpriv",
+    "timeout", "time", "stdbuf", "chroot", "unshare", "nsenter", "bwrap", "flatpak-spawn", "sudo", "doas", "su",
+    "runuser", "pkexec", "xargs", "parallel", "watch", "script", "expect", "systemd-run", "at", "batch",
+    "flock", "strace", "ltrace",
+})  # fmt: skip
 """Commands whose further words are a command: a prefix of one says nothing about what runs."""
 
-_INTERPRETERS = frozenset("python python3 perl ruby node deno php lua tclsh awk gawk mawk find ssh gdb".split())
+_INTERPRETERS = frozenset({
+    "python", "python3", "perl", "ruby", "node", "deno", "php", "lua", "tclsh", "awk", "gawk", "mawk", "find",
+    "ssh", "gdb",
+})  # fmt: skip
 """Commands that run a program given in their words: their name alone says as little."""
 
 

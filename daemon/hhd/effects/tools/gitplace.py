@@ -19,10 +19,11 @@ _IGNORED_BY_HFS = dict.fromkeys(
 
 def is_gits_own(place: Inside) -> bool:
     """Whether a component of `place` is a `.git`, as Linux, macOS or Windows would read it."""
-    return any(_is_git(name) for name in place.parts)
+    return any(is_git_name(name) for name in place.parts)
 
 
-def _is_git(name: str) -> bool:
+def is_git_name(name: str) -> bool:
+    """Whether some file system takes `name` for `.git`."""
     plain = unicodedata.normalize("NFKC", name).translate(_IGNORED_BY_HFS).casefold()
     plain = plain.partition(":")[0].rstrip(" .")  # NTFS: streams after a colon, and blanks and dots at the end.
     return plain in (".git", "git~1")

@@ -41,7 +41,8 @@ def _components(pattern: str) -> tuple[str, ...]:
 
 
 def _choices(pattern: str) -> list[str]:
-    done, todo = [], [pattern]
+    done: list[str] = []
+    todo = [pattern]
     while todo:
         way = todo.pop()
         if len(done) + len(todo) > _CHOICES_MAX:

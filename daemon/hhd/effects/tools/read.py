@@ -43,7 +43,7 @@ def _act(asked: ReadInput, context: Context) -> Reply:
         if codec := textfile.wide(begin):
             raw = os.pread(fd, FILE_BYTES_MAX + 1, 0)
             if len(raw) > FILE_BYTES_MAX:
-                return failed(f"{place} is {codec.upper()} text of more than {FILE_BYTES_MAX} bytes, which is not read.")
+                return failed(f"{place} is {codec.upper()} text of more than {FILE_BYTES_MAX} bytes and not read.")
             blocks = iter([raw.decode(codec, "replace").encode()])
         return _lines(blocks, first=asked.offset or 1, count=asked.limit or READ_LINES_DEFAULT)
     finally:
@@ -105,4 +105,3 @@ def _cut(out: bytearray, number: int, first: int, room: int) -> Reply:
     raw = bytes(out[:room])
     text = raw.decode("utf-8", "ignore") if textfile.is_utf8(raw) else textfile.decode(raw)
     return Reply(output=f"{text}\n[line {first} is longer than can be shown; the next line is {first + 1}]")
-

@@ -35,7 +35,9 @@ def search(kind: str, begin: Inside, asked: Mapping[str, object], context: Conte
     }
     raw = _answer(json.dumps(request).encode(), context)
     if raw is None:
-        return failed(f"The search took more than {SEARCH_SECONDS_MAX:.0f} seconds and was ended: use a simpler pattern.")
+        return failed(
+            f"The search took more than {SEARCH_SECONDS_MAX:.0f} seconds and was ended: use a simpler pattern."
+        )
     try:
         answer = json.loads(raw)
     except ValueError:
@@ -85,7 +87,8 @@ def _folder_of_pathspec() -> str:
 
 
 def _collect(out: int, context: Context) -> bytes | None:
-    deadline, pieces, total = time.monotonic() + SEARCH_SECONDS_MAX, [], 0
+    deadline, total = time.monotonic() + SEARCH_SECONDS_MAX, 0
+    pieces: list[bytes] = []
     poll = select.poll()
     poll.register(out, select.POLLIN)
     poll.register(context.cancel.fileno(), select.POLLIN)

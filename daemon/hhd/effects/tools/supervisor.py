@@ -47,7 +47,7 @@ def _parent(pid: int) -> "int | None":
 
 
 def send(pids: "list[int]", number: int) -> None:
-    """Signal each of `pids` that is still there."""
+    """Signal each of `pids` that is still there; a negative one is a process group."""
     for pid in pids:
         with contextlib.suppress(OSError):
             os.kill(pid, number)
@@ -66,7 +66,7 @@ def main(grace_seconds: float, command: "list[str]") -> int:
     child = os.fork()
     if child == 0:
         _become(command)
-    status: "int | None" = None
+    status: int | None = None
     control = 0
     while status is None:
         ready = select.select([woken, control], [], [])[0]
@@ -80,12 +80,25 @@ def main(grace_seconds: float, command: "list[str]") -> int:
 
 
 def _become(command: "list[str]") -> None:
+    """Be a process that holds a session of its own for the command, and ends as the command does.
+
+    The command is not itself the leader: programs that leave their session behave then as they do in a sandbox.
+    """
+    os.setsid()
+    inner = os.fork()
+    if inner == 0:
+        _exec(command)
+    status = os.waitstatus_to_exitcode(os.waitpid(inner, 0)[1])
+    os._exit(128 - status if status < 0 else status)
+
+
+def _exec(command: "list[str]") -> None:
     try:
-        os.setsid()
         os.set_inheritable(1, True)
         os.dup2(os.open(os.devnull, os.O_RDONLY), 0)
         for number in (signal.SIGPIPE, signal.SIGINT, signal.SIGCHLD, signal.SIGXFSZ):
             signal.signal(number, signal.SIG_DFL)
+        signal.set_wakeup_fd(-1)
         os.execv(command[0], command)
     except OSError as error:
         os.write(2, f"{command[0]}: {error.strerror}\n".encode())

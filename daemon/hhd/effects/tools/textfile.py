@@ -7,10 +7,18 @@ import codecs
 from hhd.effects.limits import SNIFF_BYTES
 
 _MAGIC = {
-    b"\x89PNG": "a PNG picture", b"\xff\xd8\xff": "a JPEG picture", b"GIF8": "a GIF picture", b"%PDF": "a PDF document",
-    b"PK\x03\x04": "a ZIP archive", b"\x1f\x8b": "gzip data", b"\x28\xb5\x2f\xfd": "zstd data", b"\x7fELF": "an ELF program",
-    b"SQLite format 3\0": "an SQLite database", b"\0asm": "a WebAssembly module", b"RIFF": "a RIFF file (WebP, WAV)",
-}  # fmt: skip
+    b"\x89PNG": "a PNG picture",
+    b"\xff\xd8\xff": "a JPEG picture",
+    b"GIF8": "a GIF picture",
+    b"%PDF": "a PDF document",
+    b"PK\x03\x04": "a ZIP archive",
+    b"\x1f\x8b": "gzip data",
+    b"\x28\xb5\x2f\xfd": "zstd data",
+    b"\x7fELF": "an ELF program",
+    b"SQLite format 3\0": "an SQLite database",
+    b"\0asm": "a WebAssembly module",
+    b"RIFF": "a RIFF file (WebP, WAV)",
+}
 
 
 def kind_if_binary(begin: bytes) -> str:
