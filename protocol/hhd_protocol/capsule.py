@@ -18,12 +18,12 @@ from hashlib import sha256
 
 from hhd_protocol import codec, journal
 from hhd_protocol import limits as bounds
-from hhd_protocol.abi import Snapshot
+from hhd_protocol.abi import EffectRequest, Snapshot
 from hhd_protocol.errors import FormatError, NewerVersionError, TooLargeError
 from hhd_protocol.ids import LineId, Sha256
 from hhd_protocol.journal import Journal
 from hhd_protocol.packed import LEVEL_ONCE, Buffer, Packed, pack, parse, unpack
-from hhd_protocol.pages import PageSet, pack_pages, piece_lengths, unpack_pages
+from hhd_protocol.pages import NO_PAGES, PageSet, pack_pages, piece_lengths, unpack_pages
 from hhd_protocol.stream import Stream
 
 MAGIC = b"\x89hhdc\r\n\x1a"
@@ -69,14 +69,14 @@ class Execution:
     pages: PageSet
 
     @staticmethod
-    def of(snapshot: Snapshot) -> Execution:
-        """Pack `snapshot`."""
+    def of(snapshot: Snapshot, *, before: Execution | None = None) -> Execution:
+        """Pack `snapshot`, taking over what `before` has packed already."""
         return Execution(
             entry=snapshot.entry,
             memory_bytes=snapshot.memory_bytes,
             asyncify_stack_bytes=snapshot.asyncify_stack_bytes,
             globals=dict(snapshot.globals),
-            pages=pack_pages(snapshot.page_numbers, snapshot.pages),
+            pages=pack_pages(snapshot.page_numbers, snapshot.pages, NO_PAGES if before is None else before.pages),
         )
 
     def snapshot(self) -> Snapshot:
@@ -141,11 +141,32 @@ class Capsule:
         """The digest over what this session is, equal on every processor after the same steps."""
         return _content_digest(_content(self, pack(journal.encode(self.journal))))
 
-    def asked(self, op: str, request: bytes) -> Capsule:
-        """The same session, whose guest (already saved as standing at an effect) asked for `op`."""
-        book, before = self.journal.ask(op, request)
-        history = self.history if before is None else self.history.append(journal.encode_settled(before))
-        return replace(self, journal=book, history=history)
+    def advanced(
+        self,
+        *,
+        at: At,
+        execution: Execution | None,
+        emitted: bytes,
+        checks: int,
+        line: LineId,
+        asked: EffectRequest | None = None,
+    ) -> Capsule:
+        """The same session one step on: `emitted` and `checks` are of that step, `asked` is what it now waits for."""
+        book, history = self.journal, self.history
+        if asked is not None:
+            book, before = book.ask(asked.op, asked.request)
+            history = history if before is None else history.append(journal.encode_settled(before))
+        return replace(
+            self,
+            at=at,
+            execution=execution,
+            journal=book,
+            history=history,
+            transcript=self.transcript.append(emitted),
+            checks=self.checks + checks,
+            steps=self.steps + 1,
+            line=line,
+        )
 
 
 def encode(capsule: Capsule) -> list[Buffer]:

@@ -7,9 +7,11 @@ name the very same length, and no more memory than that is ever asked for.
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from dataclasses import dataclass
 from functools import cache
 from hashlib import sha256
+from types import MappingProxyType
 
 import zstandard
 
@@ -41,10 +43,13 @@ class Packed:
         return [len(self.stored), self.raw_bytes, self.digest]
 
 
-def pack(raw: Buffer, level: int = LEVEL) -> Packed:
-    """Return `raw`, which is not empty, as a piece."""
+def pack(raw: Buffer, level: int = LEVEL, known: Mapping[Sha256, Packed] = MappingProxyType({})) -> Packed:
+    """Return `raw`, which is not empty, as a piece: one of `known`, by digest, or packed anew."""
     assert len(raw) > 0
-    return Packed(stored=_compressor(level).compress(raw), raw_bytes=len(raw), digest=Sha256(sha256(raw).digest()))
+    digest = Sha256(sha256(raw).digest())
+    if (same := known.get(digest)) is not None:
+        return same
+    return Packed(stored=_compressor(level).compress(raw), raw_bytes=len(raw), digest=digest)
 
 
 def unpack(piece: Packed) -> bytes:

@@ -28,13 +28,20 @@ class PageSet:
         return 0 if self.numbers is None else self.numbers.raw_bytes // 4
 
 
-def pack_pages(numbers: Sequence[int], pages: Sequence[bytes | memoryview]) -> PageSet:
-    """Return the pages `numbers` (ascending), whose contents are the buffers of `pages` end to end."""
+NO_PAGES = PageSet(numbers=None, contents=())
+
+
+def pack_pages(numbers: Sequence[int], pages: Sequence[bytes | memoryview], before: PageSet = NO_PAGES) -> PageSet:
+    """Return the pages `numbers` (ascending), whose contents are the buffers of `pages` end to end.
+
+    Pieces that `before` has are taken from there: a program that works on a part of a large memory packs that part.
+    """
     if not numbers:
-        return PageSet(numbers=None, contents=())
+        return NO_PAGES
+    known = {piece.digest: piece for piece in before.contents}
     return PageSet(
         numbers=pack(struct.pack(f">{len(numbers)}I", *numbers), LEVEL_FAST),
-        contents=tuple(pack(piece, LEVEL_FAST) for piece in _regroup(pages)),
+        contents=tuple(pack(piece, LEVEL_FAST, known) for piece in _regroup(pages)),
     )
 
 

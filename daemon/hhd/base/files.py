@@ -8,9 +8,8 @@ from __future__ import annotations
 import contextlib
 import fcntl
 import os
-import secrets
 import sys
-from collections.abc import Iterable, Sequence
+from collections.abc import Callable, Iterable, Sequence
 from pathlib import Path
 
 Buffer = bytes | bytearray | memoryview
@@ -37,19 +36,17 @@ def sync_folder(folder: Path) -> None:
         os.close(fd)
 
 
-def replace(path: Path, pieces: Iterable[Buffer], *, mode: int = 0o600) -> int:
+def replace(
+    path: Path, pieces: Iterable[Buffer], *, mode: int = 0o600, opened: Callable[[int], object] | None = None
+) -> int:
     """Make `path` hold exactly `pieces`, in one durable step; return the number of bytes.
 
-    Raises OSError, in which case `path` is as it was and no temporary file remains.
+    `opened` is called with the descriptor of the new file before it takes the name, to lock it there. Raises OSError,
+    in which case `path` is as it was and no temporary file remains.
     """
-    temp = path.parent / f".{path.name[:100]}.{secrets.token_hex(6)}.tmp"
-    fd = os.open(temp, os.O_WRONLY | os.O_CREAT | os.O_EXCL | os.O_CLOEXEC | os.O_NOFOLLOW, mode)
+    temp = temporary(path)
     try:
-        try:
-            total = write_all(fd, list(pieces))
-            sync_file(fd)
-        finally:
-            os.close(fd)
+        total = _write_new(temp, pieces, mode, opened)
         os.rename(temp, path)
     except BaseException:
         with contextlib.suppress(OSError):
@@ -57,6 +54,39 @@ def replace(path: Path, pieces: Iterable[Buffer], *, mode: int = 0o600) -> int:
         raise
     sync_folder(path.parent)
     return total
+
+
+def create(path: Path, pieces: Iterable[Buffer], *, mode: int = 0o600) -> int:
+    """Make a new file `path` of `pieces`, in one durable step; return the number of bytes.
+
+    Raises FileExistsError, with nothing changed, where there is something of that name; else as `replace`.
+    """
+    temp = temporary(path)
+    try:
+        total = _write_new(temp, pieces, mode, None)
+        os.link(temp, path)
+    finally:
+        with contextlib.suppress(OSError):
+            os.unlink(temp)
+    sync_folder(path.parent)
+    return total
+
+
+def temporary(path: Path) -> Path:
+    """A new name beside `path` for a file that is still being written."""
+    return path.parent / f".{path.name[:100]}.{os.urandom(6).hex()}.tmp"
+
+
+def _write_new(temp: Path, pieces: Iterable[Buffer], mode: int, opened: Callable[[int], object] | None) -> int:
+    fd = os.open(temp, os.O_WRONLY | os.O_CREAT | os.O_EXCL | os.O_CLOEXEC | os.O_NOFOLLOW, mode)
+    try:
+        if opened is not None:
+            opened(fd)
+        total = write_all(fd, list(pieces))
+        sync_file(fd)
+        return total
+    finally:
+        os.close(fd)
 
 
 def write_all(fd: int, pieces: Sequence[Buffer]) -> int:

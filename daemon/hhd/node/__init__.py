@@ -1,1 +1,1 @@
-"""The hallway: joins the rooms, which have no doors to one another."""
+"""The hallway: what hhd does, in the terms its user knows, by means of the rooms."""

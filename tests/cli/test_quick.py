@@ -1,0 +1,96 @@
+"""The words that are read without click mean what they mean to click."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import Any
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from hhd import app
+from hhd.base.errors import RefusedError
+from hhd.cli import _by_click, quick
+
+WORDS = st.sampled_from(
+    [
+        "",
+        "--json",
+        "--slice-ms",
+        "--slice-checks",
+        "--reply-file",
+        "--module",
+        "--help",
+        "-h",
+        "--",
+        "a.hhd",
+        "b",
+        "-1",
+        "0",
+        "1",
+        "7",
+        "250",
+        "1e3",
+        "0.5",
+        "nan",
+        "inf",
+        "٣",
+        "1_000",
+        " 5",
+        "--slice-ms=5",
+        "--slice",
+        "--jso",
+        "999999999999999999999999999999",
+    ]
+)
+
+
+def _calls(monkeypatch: pytest.MonkeyPatch) -> list[Any]:
+    calls: list[Any] = []
+
+    def called(name: str) -> Any:
+        def stand_in(file: Path, **given: Any) -> None:
+            calls.append((name, file, given))
+            raise RefusedError("stop here")
+
+        return stand_in
+
+    for name in ("capsule_step", "capsule_run"):
+        monkeypatch.setattr(app, name, called(name))
+    return calls
+
+
+@given(st.sampled_from(["step", "run"]), st.lists(WORDS, max_size=6))
+def test_both_readers_agree_wherever_the_quick_one_reads(verb: str, rest: list[str]) -> None:
+    words = ["capsule", verb, *rest]
+    call = quick.parse(words)
+    if call is None:
+        return
+    with pytest.MonkeyPatch.context() as patch:
+        calls = _calls(patch)
+        patch.setattr("hhd.cli.capsule_report._reply", lambda path: path)
+        for reader in (call, lambda: _by_click(words)):
+            with pytest.raises(RefusedError, match="stop here"):
+                reader()
+    assert len(calls) == 2 and calls[0] == calls[1]
+
+
+@pytest.mark.parametrize(
+    ("words", "read"),
+    [
+        ("capsule step f", True),
+        ("capsule step f --json --slice-checks 5", True),
+        ("capsule step --slice-ms 5 f --reply-file r --module m", True),
+        ("capsule run f --json", True),
+        ("capsule step", False),
+        ("capsule step --help", False),
+        ("capsule step f g", False),
+        ("capsule step f --slice-checks 0", False),
+        ("capsule step f --slice-checks", False),
+        ("capsule run f --slice-ms 5", False),
+        ("capsule info f", False),
+    ],
+)
+def test_only_what_is_beyond_doubt_is_read_without_click(words: str, read: bool) -> None:
+    assert (quick.parse(words.split()) is not None) == read
