@@ -38,7 +38,10 @@ class Program:
     shipped: bool = True
 
 
-PROGRAMS = (Program(crate="spin", folders=("hhd-guest", "spin")),)
+PROGRAMS = (
+    Program(crate="spin", folders=("hhd-guest", "spin")),
+    Program(crate="bench", folders=("hhd-guest", "bench"), shipped=False),
+)
 """Every guest program. A row, a workspace member and `make guest` are all that a new one needs."""
 
 FEATURES = ("mutable-globals", "bulk-memory", "nontrapping-fptoint")

@@ -119,9 +119,6 @@ CHAIN_MAX = 256
 IMAGE_STATE_BYTES_MAX = 1024 * 1024
 """What an image carries beside its pages: globals and names, measured under 2 KiB."""
 
-MODULE_BYTES_MAX = 16 * 1024 * 1024
-"""A guest module: ours are under 1 MiB; the passes take about a minute for one of this size."""
-
 FUNCTION_BYTES_MAX = 1024 * 1024
 """One function of a guest module: the largest we have seen is a twentieth; one at a time is held taken apart."""
 
@@ -131,5 +128,5 @@ GUEST_LOCALS_MAX = 10_000
 GUEST_NESTING_MAX = 2_000
 """Blocks within blocks: a large `match` compiles to a few hundred; each level is an entry in several stacks."""
 
-GUEST_STRETCH_INSTRS_MAX = 200_000
+GUEST_STRETCH_INSTRS_MAX = 1_000_000
 """Instructions from one interrupt check to the next, calls included: well under a millisecond."""

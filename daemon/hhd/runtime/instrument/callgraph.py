@@ -12,7 +12,7 @@ table that have its type.
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 
 from hhd.runtime.instrument import opcodes as op
@@ -22,19 +22,28 @@ from hhd_protocol.limits import GUEST_STRETCH_INSTRS_MAX
 
 _SEARCH_EDGES_MAX = 20_000_000
 """Edges walked while looking for a small set of checks (seconds); past it, every function of a cycle gets one."""
-_EXEMPT_INSTRS = 10_000
-"""What a call of an exempt function counts for: it is bounded, but longer than its body."""
+_EXEMPT_INSTRS = 2_000
+"""What a call of an exempt function counts for: a copy of some kilobytes, or a long walk through the free lists."""
+_GREEDY_STEPS_MAX = 8
+"""How often a function's stretch is measured anew while its callees get checks one by one, before all heavy ones do."""
+
+
+Step = tuple[int, int | tuple[int, ...] | FuncType | None, int]
+"""One instruction that matters here: opcode, label or callee, and how many instructions there are up to it."""
 
 
 @dataclass(frozen=True, kw_only=True)
 class Summary:
-    """What the call graph needs to know of one function; a call that stands twice is listed twice."""
+    """What the call graph needs to know of one function: its structure, branches and calls."""
 
-    calls: tuple[int, ...]
-    indirect: tuple[FuncType, ...]
-    loops: int
-    bulk: int
-    instrs: int
+    steps: tuple[Step, ...]
+    loops: bool
+    bulk: bool
+
+    def callees(self) -> list[int | FuncType]:
+        """Functions that are called, and types that are called through the table, as often as they stand there."""
+        calls = (op.CALL, op.CALL_INDIRECT)
+        return [to for code, to, _ in self.steps if code in calls and isinstance(to, (int, FuncType))]
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -53,23 +62,75 @@ class Plan:
     bulk_checks: bool
 
 
+_STRUCTURE = frozenset(
+    (op.BLOCK, op.LOOP, op.IF, op.ELSE, op.END, op.BR, op.BR_IF, op.BR_TABLE, op.RETURN, op.UNREACHABLE, op.CALL)
+)
+
+
 def summarise(body: Body, module: Module) -> Summary:
-    """What `body` calls and how long it is."""
-    calls, indirect = [], []
-    loops = bulk = 0
-    for instr in body.instrs:
-        code = instr.opcode
-        if code == op.CALL:
-            assert isinstance(instr.operand, int)
-            calls.append(instr.operand)
+    """What `body` calls, and how long its stretches are."""
+    steps: list[Step] = []
+    length = 0
+    opcodes = {instr.opcode for instr in body.instrs}
+    for code, operand, _ in body.instrs:
+        length += 1
+        if code in _STRUCTURE:
+            steps.append((code, operand, length))
+            length = 0
         elif code == op.CALL_INDIRECT:
-            assert isinstance(instr.operand, int)
-            indirect.append(module.types[instr.operand])
-        elif code == op.LOOP:
-            loops += 1
-        elif code in (op.MEMORY_COPY, op.MEMORY_FILL):
-            bulk += 1
-    return Summary(calls=tuple(calls), indirect=tuple(indirect), loops=loops, bulk=bulk, instrs=len(body.instrs))
+            assert isinstance(operand, int)
+            steps.append((code, module.types[operand], length))
+            length = 0
+    return Summary(
+        steps=tuple(steps),
+        loops=op.LOOP in opcodes,
+        bulk=op.MEMORY_COPY in opcodes or op.MEMORY_FILL in opcodes,
+    )
+
+
+def longest_stretch(steps: Sequence[Step], weight: Callable[[int | FuncType], int]) -> int:
+    """The most instructions from the entry of a function to where it ends, if no branch leads backwards.
+
+    `weight` says what a call adds. Between two checks a function takes no branch to a loop's head twice, so this
+    bounds what it runs without one.
+    """
+    longest = 0
+    now = 0
+    dead = -1
+    # For each open construct: its opcode, the stretch up to its start, the longest up to its end.
+    path: list[list[int]] = [[op.BLOCK, 0, dead]]
+    for code, operand, length in steps:
+        if now >= 0:
+            now += length
+        if code in (op.BLOCK, op.LOOP, op.IF):
+            path.append([code, now, dead])
+        elif code == op.ELSE:
+            one = path[-1]
+            one[2] = max(one[2], now)
+            one[0] = op.ELSE
+            now = one[1]
+        elif code == op.END:
+            kind, start, best = path.pop()
+            now = max(now, dead if kind == op.LOOP else best, start if kind == op.IF else dead)
+        elif now < 0:
+            continue
+        elif code in (op.CALL, op.CALL_INDIRECT):
+            assert isinstance(operand, (int, FuncType))
+            now += weight(operand)
+        elif code in (op.RETURN, op.UNREACHABLE):
+            longest, now = max(longest, now), dead
+        else:
+            for label in {operand} if isinstance(operand, int) else set(_labels(operand)):
+                one = path[-1 - label]
+                one[2] = max(one[2], now)
+            if code != op.BR_IF:
+                longest, now = max(longest, now), dead
+    return max(longest, now)
+
+
+def _labels(operand: object) -> tuple[int, ...]:
+    assert isinstance(operand, tuple)
+    return operand
 
 
 def plan(
@@ -95,13 +156,14 @@ class _Planner:
         self.pausing_imports = pausing_imports
         self.exempt = exempt
         self.bulk_checks = not exempt
-        types = sorted({kind for one in summaries for kind in one.indirect}, key=lambda t: (t.params, t.results))
+        callees = [one.callees() for one in summaries]
+        called = {to for each in callees for to in each if isinstance(to, FuncType)}
+        types = sorted(called, key=lambda kind: (kind.params, kind.results))
         self.type_nodes = {kind: self.count + place for place, kind in enumerate(types)}
         in_table = sorted({item for element in module.elements for item in element.functions})
         self.edges: list[list[int]] = [[] for _ in range(self.count + len(types))]
-        for place, one in enumerate(summaries):
-            reached = [*one.calls, *(self.type_nodes[kind] for kind in one.indirect)]
-            self.edges[self.first + place] = sorted(set(reached))
+        for place, each in enumerate(callees):
+            self.edges[self.first + place] = sorted({self.node(to) for to in each})
         for function in in_table:
             node = self.type_nodes.get(module.type_of(function))
             if node is not None:
@@ -167,23 +229,34 @@ class _Planner:
 
     def bounded_weight(self, node: int, weights: list[int], entry: set[int]) -> int:
         one = self.summaries[node - self.first]
-        reached = [*one.calls, *(self.type_nodes[kind] for kind in one.indirect)]
-        total = one.instrs + sum(weights[to] for to in reached if to not in entry)
-        heaviest = (
-            sorted(set(reached), key=lambda to: (-weights[to] * reached.count(to), to))
-            if (total > GUEST_STRETCH_INSTRS_MAX)
-            else []
-        )
-        for to in heaviest:
-            if total <= GUEST_STRETCH_INSTRS_MAX:
+
+        def weight(to: int | FuncType) -> int:
+            return 0 if to in entry else weights[self.node(to)]
+
+        total = longest_stretch(one.steps, weight)
+        if total <= GUEST_STRETCH_INSTRS_MAX:
+            return total
+        callees = one.callees()
+        enough = GUEST_STRETCH_INSTRS_MAX // (len(callees) + 1)
+        by_weight = sorted({self.node(to) for to in callees}, key=lambda to: (-weights[to], to))
+        for place, to in enumerate(by_weight):
+            if weights[to] <= enough:
                 break
-            for callee in [to] if to < self.count else self.edges[to]:
-                if callee >= self.first and callee not in self.exempt:
-                    entry.add(callee)
-            if to >= self.count:
-                weights[to] = 0
-            total = one.instrs + sum(weights[to] for to in reached if to not in entry)
-        return total
+            entry.update(self.checkable(to))
+            weights[to] = 0
+            if place < _GREEDY_STEPS_MAX:
+                total = longest_stretch(one.steps, weight)
+                if total <= GUEST_STRETCH_INSTRS_MAX:
+                    return total
+        return longest_stretch(one.steps, weight)
+
+    def checkable(self, node: int) -> list[int]:
+        """The functions that get a check for `node` to start with one."""
+        functions = [node] if node < self.count else self.edges[node]
+        return [each for each in functions if each >= self.first and each not in self.exempt]
+
+    def node(self, to: int | FuncType) -> int:
+        return to if isinstance(to, int) else self.type_nodes[to]
 
     def callees_first(self, entry: set[int]) -> list[int]:
         """Nodes so that each comes after what it reaches without passing a function of `entry`."""

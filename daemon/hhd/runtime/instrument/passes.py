@@ -16,6 +16,7 @@ from hhd.runtime.instrument.module import (
     KIND_FUNCTION,
     KIND_GLOBAL,
     KIND_MEMORY,
+    Element,
     Export,
     FuncType,
     Global,
@@ -80,18 +81,16 @@ def instrument_binary(raw: bytes, *, trusted: bool) -> Result:
         _insist_on_callees(body.instrs, module)
     summaries = [callgraph.summarise(body, module) for body in bodies]
     plan = callgraph.plan(module, summaries, pausing_imports=pausing, exempt=exempt)
-    if module.start is not None and module.start in plan.pausing:
-        raise FormatError("the module has a start function that could be paused, which a guest may not")
-    frame = _Frame(module)
-    slots = _slots(module)
+    frame = _Frame(module, plan)
     first = len(module.imports)
-    written = tuple(
-        unwind.rewrite(first + place, body, module, plan, frame.names, slots.get(first + place, 0))
-        if first + place in plan.pausing
-        else unwind.passed_through(body, frame.names)
-        for place, body in enumerate(bodies)
-    )
-    return Result(module=encode(frame.finish(written)), plan=plan, names=names)
+    called, resuming = [], []
+    for index, body in enumerate(bodies, first):
+        if index in plan.pausing:
+            called.append(unwind.rewrite(index, body, module, plan, frame.names, resuming=False))
+            resuming.append(unwind.rewrite(index, body, module, plan, frame.names, resuming=True))
+        else:
+            called.append(unwind.passed_through(body, frame.names))
+    return Result(module=encode(frame.finish(called, resuming)), plan=plan, names=names)
 
 
 def insist_on_guest(module: Module) -> None:
@@ -111,6 +110,8 @@ def insist_on_guest(module: Module) -> None:
         raise FormatError(f"the module exports no function of its own named {ENTRY}")
     if module.type_of(entry.index) != VOID:
         raise FormatError(f"the function {ENTRY} of the module takes or returns something, which it may not")
+    if module.start is not None:
+        raise FormatError("the module has a start function, which could not be paused")
     for export in module.exports:
         if export.name.startswith(("asyncify_", GLOBAL_PREFIX)) or export.name == COUNTDOWN:
             raise FormatError(f"the module exports {export.name[:40]}, a name that the instrumentation uses")
@@ -147,31 +148,32 @@ def function_names(module: Module) -> dict[int, str]:
     return names
 
 
-def _slots(module: Module) -> dict[int, int]:
-    """For each function in the table, one place where it stands."""
-    table: dict[int, int] = {}
-    for element in module.elements:
-        for place, function in enumerate(element.functions):
-            table[element.offset + place] = function
-    return {function: place for place, function in sorted(table.items(), reverse=True)}
-
-
 class _Frame:
-    """What is added around the functions: one import, three globals, six functions and their exports."""
+    """What is added around the functions: one import, three globals, some functions, their exports and table entries.
 
-    def __init__(self, module: Module) -> None:
+    Functions stand in this order: imports, `yield`, the functions as they were, those of `_added_functions`, the
+    resuming forms of those that can pause.
+    """
+
+    def __init__(self, module: Module, plan: Plan) -> None:
         self.module = module
         self.types = list(module.types)
         first = len(module.imports)
         globals_ = len(module.globals)
+        self.pausing = sorted(index for index in plan.pausing if index >= first)
+        push = module.function_count() + 1
+        resuming_first = push + len(_ADDED)
+        in_table = {item for element in module.elements for item in element.functions}
+        self.in_table = [index for index in self.pausing if index in in_table]
         self.names = unwind.Names(
             state=globals_,
             pointer=globals_ + 1,
             countdown=globals_ + 2,
-            push=module.function_count() + 1,
+            push=push,
             yield_import=first,
-            function_shift=1,
             first_defined=first,
+            resuming={index: resuming_first + place for place, index in enumerate(self.pausing)},
+            slots={index: (module.table_size or 0) + place for place, index in enumerate(self.in_table)},
         )
 
     def type_index(self, kind: FuncType) -> int:
@@ -179,48 +181,78 @@ class _Frame:
             self.types.append(kind)
         return self.types.index(kind)
 
-    def finish(self, bodies: tuple[bytes, ...]) -> Module:
-        module, shifted = self.module, self.names.function
+    def finish(self, called: list[bytes], resuming: list[bytes]) -> Module:
+        module, names = self.module, self.names
         void = self.type_index(VOID)
-        added = _added_functions(self.names)
-        exports = [
-            replace(one, index=shifted(one.index)) if one.kind == KIND_FUNCTION else one for one in module.exports
-        ]
-        exported = {one.index for one in exports if one.kind == KIND_GLOBAL}
-        exports += [
-            Export(name=f"{GLOBAL_PREFIX}{index}", kind=KIND_GLOBAL, index=index)
-            for index, one in enumerate(module.globals)
-            if one.mutable and index not in exported
-        ]
-        exports.append(Export(name=COUNTDOWN, kind=KIND_GLOBAL, index=self.names.countdown))
-        exports += [
-            Export(name=name, kind=KIND_FUNCTION, index=self.names.push + place)
-            for place, (name, _, _) in enumerate(added)
-            if name
-        ]
-        yield_import = Import(module=IMPORT_MODULE, name=YIELD, type_index=void)
+        entry = module.export(ENTRY)
+        assert entry is not None
+        added = _added_functions(names, entry.index)
+        own_types = [self.type_index(kind) for _, kind in _ADDED]
+        own_types += [module.type_index_of(index) for index in self.pausing]
         zero = Global(value_type=I32, mutable=True, init=b"\x41\0\x0b")
-        own_types = tuple(self.type_index(kind) for _, kind, _ in added)
-        elements = tuple(
-            replace(one, functions=tuple(shifted(item) for item in one.functions)) for one in module.elements
-        )
         stamp = codec.encode({"abi": ABI_VERSION, "pass": PASS_VERSION})
         return replace(
             module,
             types=tuple(self.types),
-            imports=(*module.imports, yield_import),
+            imports=(*module.imports, Import(module=IMPORT_MODULE, name=YIELD, type_index=void)),
             function_types=(*module.function_types, *own_types),
+            table_size=None if module.table_size is None else module.table_size + len(self.in_table),
             globals=(*module.globals, zero, zero, zero),
-            exports=tuple(exports),
-            start=None if module.start is None else shifted(module.start),
-            elements=elements,
-            bodies=(*bodies, *(body for _, _, body in added)),
+            exports=tuple(self.exports()),
+            elements=tuple(self.elements()),
+            bodies=(*called, *added, *resuming),
             customs=((INSTRUMENTED_SECTION, stamp),),
         )
 
+    def exports(self) -> list[Export]:
+        """Those of the module (the entry through ours), every mutable global, and what the host works with."""
+        module, names = self.module, self.names
+        kept = [
+            replace(one, index=names.function(one.index)) if one.kind == KIND_FUNCTION else one
+            for one in module.exports
+            if one.name != ENTRY
+        ]
+        known = {one.index for one in kept if one.kind == KIND_GLOBAL}
+        globals_ = [
+            Export(name=f"{GLOBAL_PREFIX}{index}", kind=KIND_GLOBAL, index=index)
+            for index, one in enumerate(module.globals)
+            if one.mutable and index not in known
+        ]
+        countdown = Export(name=COUNTDOWN, kind=KIND_GLOBAL, index=names.countdown)
+        added = [
+            Export(name=name, kind=KIND_FUNCTION, index=names.push + place)
+            for place, (name, _) in enumerate(_ADDED)
+            if name
+        ]
+        return [*kept, *globals_, countdown, *added]
 
-def _added_functions(names: unwind.Names) -> list[tuple[str, FuncType, bytes]]:
-    """Export name (empty for none), type and body of each function that the pass adds, in order."""
+    def elements(self) -> list[Element]:
+        names = self.names
+        kept = [
+            replace(one, functions=tuple(names.function(item) for item in one.functions))
+            for one in self.module.elements
+        ]
+        if not self.in_table:
+            return kept
+        resuming = tuple(names.resuming[index] for index in self.in_table)
+        return [*kept, Element(offset=self.module.table_size or 0, functions=resuming)]
+
+
+_TAKES, _GIVES = FuncType(_I32, b""), FuncType(b"", _I32)
+_ADDED = (
+    ("", FuncType(_I32, _I32)),
+    ("asyncify_start_unwind", _TAKES),
+    ("asyncify_stop_unwind", VOID),
+    ("asyncify_start_rewind", _TAKES),
+    ("asyncify_stop_rewind", VOID),
+    ("asyncify_get_state", _GIVES),
+    (ENTRY, VOID),
+)
+"""Export name (none for the first) and type of each function that the pass adds."""
+
+
+def _added_functions(names: unwind.Names, entry: int) -> list[bytes]:
+    """The bodies of `_ADDED`, in its order."""
     state, pointer = leb.u32(names.state), leb.u32(names.pointer)
     load_next, load_end = b"\x28\x02\x00", b"\x28\x02\x04"
     # push(size): the address of a new frame of `size` bytes; traps when there is no room for it.
@@ -232,12 +264,7 @@ def _added_functions(names: unwind.Names) -> list[tuple[str, FuncType, bytes]]:
     )
     start = [b"\0\x41" + bytes([value]) + b"\x24" + state + b"\x20\0\x24" + pointer + b"\x0b" for value in (1, 2)]
     stop = b"\0\x41\0\x24" + state + b"\x0b"
-    takes, gives = FuncType(_I32, b""), FuncType(b"", _I32)
-    return [
-        ("", FuncType(_I32, _I32), push),
-        ("asyncify_start_unwind", takes, start[0]),
-        ("asyncify_stop_unwind", VOID, stop),
-        ("asyncify_start_rewind", takes, start[1]),
-        ("asyncify_stop_rewind", VOID, stop),
-        ("asyncify_get_state", gives, b"\0\x23" + state + b"\x0b"),
-    ]
+    called = b"\x10" + leb.u32(names.function(entry))
+    rewound = b"\x10" + leb.u32(names.resuming[entry]) if entry in names.resuming else called
+    enter = b"\0\x23" + state + b"\x04\x40" + rewound + b"\x05" + called + b"\x0b\x0b"
+    return [push, start[0], stop, start[1], stop, b"\0\x23" + state + b"\x0b", enter]

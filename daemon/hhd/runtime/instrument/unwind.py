@@ -12,7 +12,7 @@ costs an optimising engine nothing; and only what is live is saved, so nothing e
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 
 from hhd.runtime.instrument import leb
@@ -55,12 +55,17 @@ class Names:
     countdown: int
     push: int
     yield_import: int
-    function_shift: int
     first_defined: int
+    resuming: Mapping[int, int]
+    slots: Mapping[int, int]
 
     def function(self, index: int) -> int:
-        """Where a function of the module that was read is in the module to be written."""
-        return index if index < self.first_defined else index + self.function_shift
+        """Where a function of the module that was read is in the module to be written: one import later."""
+        return index if index < self.first_defined else index + 1
+
+    def resuming_function(self, index: int) -> int:
+        """What to call to rewind into a function: its resuming form, or the import itself."""
+        return self.resuming.get(index, index)
 
 
 @dataclass(kw_only=True)
@@ -73,14 +78,15 @@ class _Open:
     waiting: list[int] = field(default_factory=list)
     params: list[int] = field(default_factory=list)
     results: list[int] = field(default_factory=list)
+    counter: int = -1
 
 
-def rewrite(function: int, body: Body, module: Module, plan: Plan, names: Names, slot: int) -> bytes:
-    """Return the new body of `function`, whose place in the table is `slot`.
+def rewrite(function: int, body: Body, module: Module, plan: Plan, names: Names, *, resuming: bool) -> bytes:
+    """Return the new body of `function`: the form that is called, or the one that a rewind enters.
 
     Raises FormatError when the code does not type-check as far as the pass looks.
     """
-    return _Writer(function, body, module, plan, names, slot).run()
+    return _Writer(function, body, module, plan, names, resuming).run()
 
 
 def passed_through(body: Body, names: Names) -> bytes:
@@ -98,11 +104,12 @@ def passed_through(body: Body, names: Names) -> bytes:
 class _Writer:
     """Writes the code in one walk, keeping the types of the operands as a validator does."""
 
-    def __init__(self, function: int, body: Body, module: Module, plan: Plan, names: Names, slot: int) -> None:
+    def __init__(self, function: int, body: Body, module: Module, plan: Plan, names: Names, resuming: bool) -> None:
         self.module = module
         self.plan = plan
         self.names = names
-        self.slot = slot
+        self.slot = names.slots.get(function, 0)
+        self.resuming = resuming
         self.type = module.type_of(function)
         self.shape: Shape = shape(body.instrs, function, module, plan)
         self.local_types = bytearray(self.type.params + body.local_types)
@@ -284,15 +291,23 @@ class _Writer:
         if construct.opcode == op.IF:
             self.write_choice(construct, condition, has_sites)
             self.release([condition])
+        self.path.append(one)
+        if self.is_own_check(construct):
+            one.counter = self.fresh(I32)
+            self.read_counter()
         self.out += {op.BLOCK: _VOID_BLOCK, op.LOOP: _VOID_LOOP, op.IF: _VOID_IF}[construct.opcode]
         self.depth += 1
         one.level, one.height = self.depth, len(self.stack)
-        self.path.append(one)
         self.begin_arm(construct.stops)
+
+    def is_own_check(self, construct: Construct) -> bool:
+        """Whether the only site of a construct is the check at its own head."""
+        single = construct.opcode == op.LOOP and construct.low == construct.high
+        return single and self.shape.instrs[construct.start + 1].opcode == CHECK
 
     def write_choice(self, construct: Construct, condition: int, has_sites: bool) -> None:
         """Push the condition of an `if`; while rewinding, whether the site is in its first arm."""
-        if not has_sites:
+        if not has_sites or not self.resuming:
             self.get(condition)
             return
         self.get(self.rewinding)
@@ -305,7 +320,7 @@ class _Writer:
     def begin_arm(self, stops: Sequence[tuple[int, int]]) -> None:
         """Open a block for each place where a rewind may land in this body, and jump to the right one."""
         one = self.path[-1]
-        if stops:
+        if stops and self.resuming:
             low = stops[0][0]
             self.out += _VOID_BLOCK * (len(stops) + 1)
             if one.construct.start < 0:
@@ -323,8 +338,7 @@ class _Writer:
         self.stack += one.construct.type.params
 
     def write_entry(self) -> None:
-        """While rewinding, read from the last frame at which site it was left; else go on with the body."""
-        self.out += b"\x23" + leb.u32(self.names.state) + _EQZ + b"\x0d\x00"
+        """Read from the last frame at which site the function was left."""
         self.out += b"\x23" + leb.u32(self.names.pointer) + b"\x28\x02\x00"
         self.const(4)
         self.out += _SUB + b"\x28\x02\x00"
@@ -332,8 +346,9 @@ class _Writer:
 
     def land_here(self) -> None:
         """End the innermost block of `begin_arm`: a rewind comes in here, with an empty stack."""
-        self.out += _END
-        self.depth -= 1
+        if self.resuming:
+            self.out += _END
+            self.depth -= 1
 
     def spill_rest(self) -> list[int]:
         """Move all operands of the current construct into locals; return these, the deepest first."""
@@ -370,6 +385,7 @@ class _Writer:
         self.depth -= 1
         if one.construct.flat:
             self.release(one.params)
+            self.release([one.counter] if one.counter >= 0 else [])
             if one.waiting:
                 self.unspill(one.waiting)
             self.get_all(one.results)
@@ -413,9 +429,6 @@ class _Writer:
         if conditional:
             self.stack += kinds
         self.out += bytes([instr.opcode]) + leb.u32(self.depth - target.level)
-        if conditional and kinds and target.construct.flat:
-            # The branch carries nothing any more, so what it would have carried is still on the stack below.
-            pass
 
     def write_branch_table(self, place: int, instr: Instr) -> None:
         assert isinstance(instr.operand, tuple)
@@ -444,24 +457,34 @@ class _Writer:
     # Sites
 
     def write_site(self, place: int, instr: Instr) -> None:
-        kind = FuncType(b"", b"") if instr.opcode == CHECK else self.callee_type(instr)
-        self.pop(kind.params)
-        arguments = [self.fresh(each) for each in kind.params]
-        self.set_all(arguments)
-        waiting = self.spill_rest()
-        self.land_here()
-        saved = self.saved_locals(place, waiting)
-        number = self.shape.sites[place]
-        results: list[int] = []
         if instr.opcode == CHECK:
-            self.write_check(saved, number)
-        else:
+            waiting = self.spill_rest()
+            self.land_here()
+            self.write_check(self.saved_locals(place, waiting), place)
+            self.unspill(waiting)
+            return
+        kind = self.callee_type(instr)
+        self.pop(kind.params)
+        results: list[int] = []
+        if self.resuming:
+            arguments = [self.fresh(each) for each in kind.params]
+            self.set_all(arguments)
+            waiting = self.spill_rest()
             results = [self.fresh(each) for each in kind.results]
-            self.write_pausing_call(instr, kind, arguments, results, saved)
-            self.out += b"\x23" + leb.u32(self.names.state) + _VOID_IF
-            self.write_leaving(saved, number)
-            self.out += _END
-        self.release(arguments)
+            self.land_here()
+            saved = self.saved_locals(place, waiting)
+            self.write_call_either_way(instr, kind, arguments, results, saved)
+            self.release(arguments)
+        else:
+            self.write_call(instr)
+            if len(self.stack) > self.path[-1].height:
+                results = [self.fresh(each) for each in kind.results]
+            self.set_all(results)
+            waiting = self.spill_rest()
+            saved = self.saved_locals(place, waiting)
+        self.out += b"\x23" + leb.u32(self.names.state) + _VOID_IF
+        self.write_leaving(saved, self.shape.sites[place])
+        self.out += _END
         self.unspill(waiting)
         self.get_all(results)
         self.release(results)
@@ -473,18 +496,23 @@ class _Writer:
         own = [local for local in range(self.own_locals) if live >> local & 1]
         return own + [local for one in self.path for local in one.waiting] + waiting
 
-    def write_pausing_call(
+    def write_call_either_way(
         self, instr: Instr, kind: FuncType, arguments: list[int], results: list[int], saved: list[int]
     ) -> None:
+        """While rewinding, call the resuming form with arguments that mean nothing; else call as it stood."""
         self.get(self.rewinding)
         self.out += _VOID_IF
         self.write_return_to_site(saved)
-        self.out += b"".join(_ZERO[each] for each in kind.params[: len(kind.params) - (instr.opcode != op.CALL)])
+        numbers = kind.params if instr.opcode == op.CALL else kind.params[:-1]
+        self.out += b"".join(_ZERO[each] for each in numbers)
         if instr.opcode == op.CALL_INDIRECT:
+            # Who was called is in the callee's frame, which is the last one now.
             self.out += b"\x23" + leb.u32(self.names.pointer) + b"\x28\x02\x00"
             self.const(FRAME_TRAILER_BYTES)
-            self.out += _SUB + b"\x28\x02\x00"
-        self.write_call(instr)
+            self.out += _SUB + b"\x28\x02\x00" + instr.raw
+        else:
+            assert isinstance(instr.operand, int)
+            self.out += b"\x10" + leb.u32(self.names.resuming_function(instr.operand))
         self.set_all(results)
         self.const(0)
         self.set(self.rewinding)
@@ -494,24 +522,39 @@ class _Writer:
         self.set_all(results)
         self.out += _END
 
-    def write_check(self, saved: list[int], number: int) -> None:
-        self.get(self.rewinding)
-        self.out += b"\x04\x7f"
-        self.write_return_to_site(saved)
-        self.const(1)
-        self.out += _ELSE
+    def write_check(self, saved: list[int], place: int) -> None:
         countdown = leb.u32(self.names.countdown)
-        self.out += b"\x23" + countdown
+        counter = self.path[-1].counter
+        if self.resuming:
+            self.get(self.rewinding)
+            self.out += b"\x04\x7f"
+            self.write_return_to_site(saved)
+            self.const(1)
+            self.out += _ELSE
+        if counter < 0:
+            self.out += b"\x23" + countdown
+        else:
+            self.get(counter)
         self.const(1)
-        self.out += _SUB + b"\x22" + leb.u32(self.scratch) + b"\x24" + countdown
-        self.get(self.scratch)
+        kept = self.scratch if counter < 0 else counter
+        self.out += _SUB + b"\x22" + leb.u32(kept) + b"\x24" + countdown
+        self.get(kept)
         self.const(0)
-        self.out += _LT_S + _END + _VOID_IF + b"\x10" + leb.u32(self.names.yield_import)
-        self.const(0)
-        self.set(self.rewinding)
+        self.out += _LT_S + (_END if self.resuming else b"") + _VOID_IF + b"\x10" + leb.u32(self.names.yield_import)
+        if self.resuming:
+            self.const(0)
+            self.set(self.rewinding)
         self.out += b"\x23" + leb.u32(self.names.state) + _VOID_IF
-        self.write_leaving(saved, number)
-        self.out += _END + _END
+        self.write_leaving(saved, self.shape.sites[place])
+        self.out += _END
+        self.read_counter()
+        self.out += _END
+
+    def read_counter(self) -> None:
+        """In a loop whose only site is its check, keep the countdown in a local, so that no turn waits for memory."""
+        if self.path[-1].counter >= 0:
+            self.out += b"\x23" + leb.u32(self.names.countdown)
+            self.set(self.path[-1].counter)
 
     def write_return_to_site(self, saved: list[int]) -> None:
         """Take the frame off and restore what it holds."""
