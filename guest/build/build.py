@@ -39,6 +39,7 @@ class Program:
 
 
 PROGRAMS = (
+    Program(crate="agent", folders=("hhd-guest", "agent")),
     Program(crate="spin", folders=("hhd-guest", "spin")),
     Program(crate="bench", folders=("hhd-guest", "bench"), shipped=False),
 )

@@ -56,15 +56,10 @@ pub struct Agent<'w, W: World> {
 }
 
 /// Runs a whole session.
-pub fn run<W: World>(world: &mut W, args: &[u8]) {
-    match Args::parse(args) {
-        Err(text) => Line::new("finished").text("reason", "bad_args").text("text", &text).emit(world),
-        Ok(args) => {
-            Line::new("begin").number("format", 1).flag("once", args.once).emit(world);
-            let Finish(reason) = Agent::new(world, args).work();
-            Line::new("finished").text("reason", reason).emit(world);
-        }
-    }
+pub fn run<W: World>(world: &mut W, args: Args) {
+    Line::new("begin").number("format", 1).flag("once", args.once).emit(world);
+    let Finish(reason) = Agent::new(world, args).work();
+    Line::new("finished").text("reason", reason).emit(world);
 }
 
 impl<'w, W: World> Agent<'w, W> {

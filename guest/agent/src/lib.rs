@@ -12,7 +12,7 @@
 //! * `reply`: what a host answers, read so that nothing in it can do harm
 //! * `tools`, `facts`, `prompt`, `args`, `compaction`, `transcript`, `json`: one matter each
 
-#![forbid(unsafe_code)]
+#![deny(unsafe_code)]
 
 mod agent;
 mod args;
@@ -27,6 +27,8 @@ mod tools;
 mod transcript;
 mod turn;
 
+use args::Args;
+
 /// Everything outside: the host of the guest, or a test.
 pub trait World {
     /// Asks for an effect and returns the reply, whenever that comes.
@@ -36,7 +38,34 @@ pub trait World {
     fn emit(&mut self, line: &[u8]);
 }
 
-/// Runs one session from its arguments to its end. Returns only when the session is finished.
-pub fn run<W: World>(world: &mut W, args: &[u8]) {
-    agent::run(world, args);
+/// Runs one session from its arguments to its end; where the arguments are wrong, returns a sentence that says so.
+pub fn run<W: World>(world: &mut W, args: &[u8]) -> Result<(), String> {
+    agent::run(world, Args::parse(args)?);
+    Ok(())
 }
+
+/// The host of the guest that this is built into.
+struct Host;
+
+impl World for Host {
+    fn ask(&mut self, op: &str, request: &[u8]) -> Vec<u8> {
+        hhd_guest::effect(op, request)
+    }
+
+    fn emit(&mut self, line: &[u8]) {
+        hhd_guest::emit(line);
+    }
+}
+
+#[cfg(target_arch = "wasm32")]
+#[global_allocator]
+static HEAP: hhd_guest::Heap = hhd_guest::Heap;
+
+/// The program of the module.
+pub fn main() {
+    if let Err(sentence) = run(&mut Host, &hhd_guest::raw_args()) {
+        hhd_guest::refuse(&sentence);
+    }
+}
+
+hhd_guest::program!(main);

@@ -59,9 +59,9 @@ fn without_a_prompt_the_person_is_asked_first() {
 
 #[test]
 fn bad_arguments_end_with_a_sentence() {
-    let world = Script::default().run(json!({"turn_limit": "many"}));
-    assert!(text(&world.events()[0]["text"]).contains("turn_limit") && world.asked.is_empty());
-    assert_eq!(world.finished(), "bad_args");
+    let mut world = Script::default();
+    let sentence = agent::run(&mut world, br#"{"turn_limit":"many"}"#).unwrap_err();
+    assert!(sentence.contains("turn_limit") && world.asked.is_empty() && world.transcript.is_empty());
 }
 
 #[test]

@@ -1,4 +1,4 @@
-//! The doors to the host (`protocol/spec/guest-abi.md`, version 1): the only unsafe code of a guest.
+//! The doors to the host (`protocol/spec/guest-abi.md`, version 1): beside the heap the only unsafe code of a guest.
 
 use std::panic::PanicInfo;
 

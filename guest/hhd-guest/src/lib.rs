@@ -6,6 +6,7 @@
 
 #[cfg(target_arch = "wasm32")]
 mod abi;
+mod heap;
 #[cfg(not(target_arch = "wasm32"))]
 pub mod native;
 
@@ -13,6 +14,8 @@ pub mod native;
 use native as abi;
 
 use std::collections::BTreeMap;
+
+pub use heap::Heap;
 
 /// Asks the world for something and returns the reply; the guest may be stopped, moved and resumed in between.
 ///
@@ -43,6 +46,11 @@ pub fn refuse(sentence: &str) -> ! {
     abi::fail(sentence)
 }
 
+/// The arguments as the host hands them over: a JSON object of text to text.
+pub fn raw_args() -> Vec<u8> {
+    abi::args()
+}
+
 /// The arguments that the program was started with: text by name.
 pub struct Args {
     values: BTreeMap<String, String>,
@@ -51,7 +59,7 @@ pub struct Args {
 impl Args {
     /// Reads the arguments, and refuses to go on when one has a name that is not in `known`.
     pub fn read(known: &[&str]) -> Args {
-        let raw = abi::args();
+        let raw = raw_args();
         let values: BTreeMap<String, String> = match serde_json::from_slice(&raw) {
             Ok(values) => values,
             Err(error) => refuse(&format!("the arguments are not an object of text: {error}")),

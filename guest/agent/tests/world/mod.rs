@@ -2,7 +2,7 @@
 
 use std::collections::{HashSet, VecDeque};
 
-use hhd_agent::World;
+use agent::World;
 use serde_json::{json, Value};
 
 /// Answers from one queue for each effect; then with what ends a session.
@@ -54,7 +54,7 @@ impl World for Script {
 #[allow(dead_code)]
 impl Script {
     pub fn run(mut self, args: Value) -> Script {
-        hhd_agent::run(&mut self, args.to_string().as_bytes());
+        agent::run(&mut self, args.to_string().as_bytes()).unwrap();
         check_transcript(&self.events());
         self
     }
@@ -183,7 +183,7 @@ fn check_input(request: &Value) {
 pub fn check_transcript(events: &[Value]) {
     assert_eq!(events.last().unwrap()["event"], "finished");
     assert_eq!(events.iter().filter(|event| event["event"] == "finished").count(), 1);
-    assert!(events.len() == 1 || events[0]["event"] == "begin");
+    assert_eq!(events[0]["event"], "begin");
     let mut open = VecDeque::new();
     for event in events {
         match event["event"].as_str().unwrap() {
