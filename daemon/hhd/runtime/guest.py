@@ -165,6 +165,7 @@ class Guest:
         self._looked = time.perf_counter()
         self._deadline = None if slice.milliseconds is None else self._looked + slice.milliseconds / 1000
         self._pace = min(self._pace, _CHECKS_AT_FIRST)
+        self._watch = Watch()
         outcome: list[Outcome] = []
         self._ended = Failed(reason="The program was interrupted from outside.")
         came_back = run_watched(
@@ -300,10 +301,8 @@ class Guest:
                 return Failed(reason="The program came back in a state that no pause and no end leaves.")
             instance.call("asyncify_stop_unwind")
             return self._paused()
-        except c.TrapError as trap:
-            return Failed(reason=self._why(trap))
-        except c.VendorError as error:
-            return Failed(reason=f"The program could not be run ({_shown(str(error))}).")
+        except (c.TrapError, c.VendorError) as error:
+            return Failed(reason=self._why(error))
 
     def _paused(self) -> Outcome:
         if not 0 < self._stack_used() <= STACK_ROOM_BYTES:
@@ -316,20 +315,21 @@ class Guest:
             return Failed(reason=f"The program used its {self._limits.cpu_seconds:g} s of processor time.")
         return Interrupted()
 
-    def _why(self, trap: c.TrapError) -> str:
+    def _why(self, error: c.TrapError | c.VendorError) -> str:
         if self._fault is not None:
             return self._fault
+        code = error.code if isinstance(error, c.TrapError) else None
         if self._mode == _UNWINDING and not 0 <= self._stack_used() <= STACK_ROOM_BYTES:
             return _TOO_DEEP
         if self._panic_text is not None:
             return f"The program panicked: {self._panic_text}"
-        if trap.code == c.TRAP_STACK_OVERFLOW:
+        if code == c.TRAP_STACK_OVERFLOW:
             return "The program called itself too deeply."
-        if trap.code == c.TRAP_OUT_OF_BOUNDS:
+        if code == c.TRAP_OUT_OF_BOUNDS:
             return "The program reached outside its memory."
-        if trap.code == c.TRAP_UNREACHABLE:
+        if code == c.TRAP_UNREACHABLE:
             return "The program gave up without saying why."
-        return f"The program failed ({_shown(str(trap))})."
+        return f"The program failed ({_shown(str(error))})."
 
     def _stop_from_watch(self, time_is_up: bool) -> None:
         self._own_stop, self._time_is_up = True, self._time_is_up or time_is_up
@@ -350,8 +350,8 @@ class Guest:
                 return None
             except _Fault as fault:
                 self._fault = f"The program {fault}."
-            except c.TrapError as trap:
-                self._fault = self._why(trap)
+            except (c.TrapError, c.VendorError) as error:
+                self._fault = self._why(error)
             except BaseException as error:  # noqa: BLE001 (raised again in the thread that asked)
                 self._watch.error = error
                 self._fault = "The host failed."
