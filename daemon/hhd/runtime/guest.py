@@ -136,6 +136,11 @@ class Guest:
         return self._instance.memory_bytes()
 
     @property
+    def over(self) -> bool:
+        """Whether it finished or failed."""
+        return self._ended is not None
+
+    @property
     def waiting_for(self) -> EffectRequest | None:
         """The effect it stands in, None unless the last run ended in `Waiting` and no answer was given yet."""
         return self._effect_asked
