@@ -120,6 +120,8 @@ def _write(folder: int, key: str, code: bytes) -> None:
 def _compile_apart(wasm: bytes) -> bytes:
     import subprocess  # only here: it takes longer to import than a cached module takes to load
 
+    from hhd.runtime import compile
+
     try:
         done = subprocess.run(
             [sys.executable, "-P", "-m", "hhd.runtime.compile", str(COMPILED_BYTES_MAX)],
@@ -131,7 +133,9 @@ def _compile_apart(wasm: bytes) -> bytes:
         raise RefusedError(f"The module was refused: compiling it took more than {COMPILE_SECONDS_MAX} s.") from None
     if done.returncode == 0:
         return done.stdout
-    if done.returncode > 0:
-        lines = done.stderr.decode("utf-8", "replace").strip().splitlines() or ["it could not be compiled"]
-        raise RefusedError(f"The module was refused: {visible(lines[-1][:300], one_line=True)}.")
-    raise RefusedError("The module was refused: compiling it takes more time or memory than is allowed.")
+    if done.returncode == compile.REFUSED:
+        said = done.stderr.decode("utf-8", "replace").strip()
+        raise RefusedError(f"The module was refused: {visible(said[:320], one_line=True)}.")
+    if done.returncode < 0 or done.returncode == compile.OUT_OF_MEMORY:
+        raise RefusedError("The module was refused: compiling it takes more time or memory than is allowed.")
+    raise RuntimeError(f"the compiler failed: {done.stderr.decode('utf-8', 'replace')[-2000:]}")

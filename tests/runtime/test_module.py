@@ -1,0 +1,103 @@
+"""Modules that do not keep to the guest ABI are refused with one sentence."""
+
+from __future__ import annotations
+
+import pytest
+from tests.runtime import wat
+from tests.runtime.conftest import Load
+
+from hhd.base.errors import RefusedError
+from hhd.runtime.guest import Guest
+from hhd.runtime.module import Module
+from hhd_protocol.limits import MODULE_BYTES_MAX
+
+REFUSED: dict[str, tuple[str, bytes]] = {
+    "empty": ("not a WebAssembly binary", b""),
+    "text": ("not a WebAssembly binary", b"(module)"),
+    "a component": ("not a WebAssembly binary", b"\0asm\x0d\0\1\0"),
+    "cut short": ("past its end", wat.module()[:200]),
+    "an endless number": ("malformed", b"\0asm\1\0\0\0\0\xff\xff\xff\xff\xff\xff\xff"),
+    "cut in a number": ("malformed", b"\0asm\1\0\0\0\0\xff"),
+    "not instrumented": ("not instrumented", wat.module(section=False)),
+    "a start function": ("start function", wat.module(program="(func $begin) (start $begin)")),
+    "not valid": ("refused: ", wat.raw_module("(module)") + b"\x0a\x04\1\2\0\x0b"),
+    "another import": ("wasi.exit", wat.module(imports=wat.IMPORTS + '(import "wasi" "exit" (func))')),
+    "escapes in names": (r"\\x1b", wat.module(imports=wat.IMPORTS + '(import "\\1b[31m" "x" (func))')),
+    "an unknown import of ours": ("hhd1.fly", wat.module(imports=wat.IMPORTS + '(import "hhd1" "fly" (func))')),
+    "another type of import": (
+        "hhd1.yield with another type",
+        wat.module(imports=wat.IMPORTS + '(import "hhd1" "yield" (func (param i32)))'),
+    ),
+    "an imported memory": (
+        "hhd1.memory",
+        wat.module(imports=wat.IMPORTS + '(import "hhd1" "memory" (memory 1))', memory=""),
+    ),
+    "no exports": ("does not export", wat.raw_module("(module)")),
+    "another type of export": (
+        "asyncify_get_state with another type",
+        wat.module(get_state="(result i64) (i64.const 0)"),
+    ),
+    "no memory": ("does not export its memory", wat.module(memory="(memory 2)")),
+    "no countdown": ("hhd_countdown", wat.module(global_items=wat.GLOBALS.replace('(export "hhd_countdown")', ""))),
+    "a countdown that is fixed": (
+        "hhd_countdown",
+        wat.module(
+            run="",
+            global_items=wat.GLOBALS.replace("hhd_countdown", "other").replace("other", "o", 1)
+            + '(global (export "hhd_countdown") i32 (i32.const 0))',
+        ),
+    ),
+    "a reference in a global": (
+        "holds a reference",
+        wat.module(global_items=wat.GLOBALS + '(global (export "f") (mut funcref) (ref.null func))'),
+    ),
+    "threads": ("refused: ", wat.module(memory='(memory (export "memory") 2 9 shared)')),
+    "memory64": ("refused: ", wat.module(memory='(memory (export "memory") i64 2)', run="")),
+    "two memories": ("refused: ", wat.module(memory='(memory (export "memory") 2) (memory 1)')),
+    "vectors": ("refused: ", wat.module(program="(func (drop (v128.const i64x2 0 0)))")),
+    "exceptions": ("refused: ", wat.module(program="(tag $t) (func (throw $t))")),
+    "tail calls": ("refused: ", wat.module(program="(func $t (return_call $t))")),
+}
+
+
+@pytest.mark.parametrize("what", REFUSED)
+def test_a_module_that_does_not_fit_is_refused_with_one_sentence(load: Load, what: str) -> None:
+    why, wasm = REFUSED[what]
+    with pytest.raises(RefusedError, match=why) as caught:
+        load(wasm)
+    assert str(caught.value).startswith("The module was refused: ")
+    assert str(caught.value).isprintable()
+
+
+@pytest.mark.parametrize(
+    ("what", "parts"),
+    [
+        ("a memory past the limit", {"memory": '(memory (export "memory") 20000)'}),
+        ("no room for the stack of a pause", {"memory": '(memory (export "memory") 2 5)'}),
+        ("data outside its memory", {"program": '(data (i32.const 0x7fffffff) "x")'}),
+        ("a huge table", {"program": "(table 100000000 funcref)"}),
+        ("many tables", {"program": "(table 1 funcref)" * 40}),
+    ],
+)
+def test_a_module_that_does_not_fit_the_limits_is_refused_when_it_is_set_up(
+    load: Load, what: str, parts: dict[str, str]
+) -> None:
+    with pytest.raises(RefusedError, match="The module was refused: "):
+        Guest.start(load(wat.module(**parts)), args=b"{}")
+
+
+def test_a_module_that_just_fits_is_set_up(load: Load) -> None:
+    """The positive control of both tables."""
+    Guest.start(load(wat.module(memory='(memory (export "memory") 2 6)', program="(table 1000 funcref)")), args=b"{}")
+
+
+def test_a_module_past_the_bound_is_refused_before_it_is_looked_at() -> None:
+    with pytest.raises(RefusedError, match="more than"):
+        Module.load(bytes(MODULE_BYTES_MAX + 1))
+
+
+def test_the_shape_is_read_off_the_module(load: Load) -> None:
+    shape = load(wat.module()).shape
+    assert shape.imports == ("effect", "reply", "emit", "panic", "args", "yield")
+    assert dict(shape.globals) == {"hhd_countdown": 0, "n": 0}
+    assert shape.memory_bytes == 2 * 65536
