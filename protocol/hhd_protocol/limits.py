@@ -37,6 +37,7 @@ EFFECTS_MAX = 1_000_000
 
 JOURNAL_BYTES_MAX = 2 * EFFECT_BYTES_MAX + 4096
 """An encoded journal: one request, one reply, and less than 4 KiB around them."""
+
 ACCOUNT_TALLIES_MAX = 512
 """Rows of an account: a client writes some 60 kinds of record; a hostile file may name millions."""
 
@@ -57,9 +58,6 @@ PACKED_EXCESS_BYTES = 512
 
 ZSTD_WINDOW_BYTES_MAX = 8 * 1024 * 1024
 """The window that RFC 8878 asks every decoder to support."""
-
-MODULE_BYTES_MAX = 16 * 1024 * 1024
-"""One guest module: ours have under 1 MiB; a large program with its tables of Unicode has 5."""
 
 CAPSULE_HEADER_BYTES_MAX = 4 * 1024 * 1024
 """The header of a capsule: arguments, and 45 bytes for each of at most 5,097 stream chunks and 1,024 page pieces."""
@@ -87,8 +85,6 @@ ASYNCIFY_STACK_BYTES_MAX = ASYNCIFY_STACK_WASM_PAGES * WASM_PAGE_BYTES
 
 CHECKS_MAX = 2**63 - 1
 """Interrupt checks of one session: 300 years at a billion a second."""
-MODULE_BYTES_MAX = 16 * 1024 * 1024
-"""One guest module: ours have under 1 MiB; a large program with its tables of Unicode has 5."""
 OBJECT_SEGMENTS_MAX = 255
 """Segments of one sealed object: one byte counts them."""
 

@@ -156,7 +156,7 @@ BUSY = (
 
 
 CRAMPED = """
-import hhd.runtime.wasmtime_c
+import hhd.runtime.module
 c.ADDRESS_BYTES_MAX = int(open("/proc/self/statm").read().split()[0]) * 4096 + 3_000_000
 """
 

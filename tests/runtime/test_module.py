@@ -9,6 +9,7 @@ from tests.runtime.conftest import Load
 from hhd.base.errors import RefusedError
 from hhd.runtime.guest import Guest
 from hhd.runtime.module import Module
+from hhd.runtime.outcomes import Finished, Slice
 from hhd_protocol.limits import MODULE_BYTES_MAX
 
 REFUSED: dict[str, tuple[str, bytes]] = {
@@ -48,13 +49,24 @@ REFUSED: dict[str, tuple[str, bytes]] = {
         ),
     ),
     "a reference in a global": (
-        "holds a reference",
+        "holds what cannot be saved",
         wat.module(global_items=wat.GLOBALS + '(global (export "f") (mut funcref) (ref.null func))'),
     ),
     "threads": ("refused: ", wat.module(memory='(memory (export "memory") 2 9 shared)')),
     "memory64": ("refused: ", wat.module(memory='(memory (export "memory") i64 2)', run="")),
     "two memories": ("refused: ", wat.module(memory='(memory (export "memory") 2) (memory 1)')),
-    "vectors": ("refused: ", wat.module(program="(func (drop (v128.const i64x2 0 0)))")),
+    "a vector in a global": (
+        "types that the guest ABI does not have",
+        wat.module(global_items=wat.GLOBALS + '(global (export "v") (mut v128) (v128.const i64x2 0 0))'),
+    ),
+    "a vector in an export": (
+        "types that the guest ABI does not have",
+        wat.module(get_state="(result v128) (v128.const i64x2 0 0)"),
+    ),
+    "relaxed vectors": (
+        "refused: ",
+        wat.module(program="(func (param v128) (drop (f32x4.relaxed_min (local.get 0) (local.get 0))))"),
+    ),
     "exceptions": ("refused: ", wat.module(program="(tag $t) (func (throw $t))")),
     "tail calls": ("refused: ", wat.module(program="(func $t (return_call $t))")),
 }
@@ -89,6 +101,13 @@ def test_a_module_that_does_not_fit_the_limits_is_refused_when_it_is_set_up(
 def test_a_module_that_just_fits_is_set_up(load: Load) -> None:
     """The positive control of both tables."""
     Guest.start(load(wat.module(memory='(memory (export "memory") 2 6)', program="(table 1000 funcref)")), args=b"{}")
+
+
+def test_vectors_that_stay_inside_are_welcome(load: Load) -> None:
+    vectors = "(local v128) (local.set 0 (i32x4.splat (i32.const 7))) (v128.store (i32.const 0) (local.get 0))"
+    guest = Guest.start(load(wat.module(run=vectors + "(call $emit (i32.const 0) (i32.const 16))")), args=b"{}")
+    assert guest.run(Slice()) == Finished()
+    assert guest.take_transcript() == b"\7\0\0\0" * 4
 
 
 def test_a_module_past_the_bound_is_refused_before_it_is_looked_at() -> None:

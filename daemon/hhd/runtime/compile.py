@@ -13,6 +13,10 @@ import sys
 
 REFUSED, OUT_OF_MEMORY = 3, 4
 
+AT_THE_BORDER = b"looking at imports and exports\n"
+"""Said on stderr once the module is valid and before its types are read: the library aborts at one that its C API does
+not know (vectors), and better here than in the process that runs guests."""
+
 THREADS_MAX = 4
 """Threads of the compiler: more gain little, and each takes 70 MiB of address space."""
 
@@ -25,6 +29,8 @@ CPU_SECONDS_MAX = 240
 
 def main() -> int:
     """Compile stdin to stdout; `argv[1]` bounds the size of the result."""
+    import hhd.runtime.module  # noqa: F401 (our own code is loaded before the limits, which are the module's)
+
     for kind, most in ((resource.RLIMIT_AS, ADDRESS_BYTES_MAX), (resource.RLIMIT_CPU, CPU_SECONDS_MAX)):
         _, hard = resource.getrlimit(kind)
         resource.setrlimit(kind, (most, hard) if hard == resource.RLIM_INFINITY else (min(most, hard), hard))
@@ -37,8 +43,10 @@ def main() -> int:
 
 
 def _compile(wasm: bytes, compiled_bytes_max: int) -> int:
+    from hhd.base.errors import RefusedError
     from hhd.runtime import wasmtime_c as c
     from hhd.runtime.engine import make_engine
+    from hhd.runtime.module import REFUSAL, read_shape
 
     module, vec = ctypes.c_void_p(), c.Vec()
     try:
@@ -46,14 +54,22 @@ def _compile(wasm: bytes, compiled_bytes_max: int) -> int:
         c.check(c.lib.wasmtime_module_serialize(module, vec))
     except c.VendorError as error:
         said = " ".join(str(error).split())[:250]
-        print(f"it is not valid WebAssembly of the kind that runs here ({said})", file=sys.stderr)  # noqa: T201 (this is how it answers)
-        return REFUSED
+        return _refuse(f"it is not valid WebAssembly of the kind that runs here ({said})")
     if vec.size > compiled_bytes_max:
-        print("its compiled form is larger than is allowed", file=sys.stderr)  # noqa: T201 (this is how it answers)
-        return REFUSED
+        return _refuse("its compiled form is larger than is allowed")
+    os.write(2, AT_THE_BORDER)
+    try:
+        read_shape(module.value or 0)
+    except RefusedError as error:
+        return _refuse(str(error).removeprefix(REFUSAL).removesuffix("."))
     sys.stdout.buffer.write((ctypes.c_char * vec.size).from_address(vec.address or 0))
     sys.stdout.buffer.flush()
     os._exit(0)  # nothing is left to tidy up, and freeing all that code takes longer than leaving it
+
+
+def _refuse(why: str) -> int:
+    os.write(2, why.encode())
+    return REFUSED
 
 
 if __name__ == "__main__":

@@ -118,6 +118,7 @@ def _write(folder: int, key: str, code: bytes) -> None:
 
 
 def _compile_apart(wasm: bytes) -> bytes:
+    import signal
     import subprocess  # only here: it takes longer to import than a cached module takes to load
 
     from hhd.runtime import compile
@@ -134,8 +135,12 @@ def _compile_apart(wasm: bytes) -> bytes:
     if done.returncode == 0:
         return done.stdout
     if done.returncode == compile.REFUSED:
-        said = done.stderr.decode("utf-8", "replace").strip()
+        said = done.stderr.decode("utf-8", "replace").splitlines()[-1]
         raise RefusedError(f"The module was refused: {visible(said[:320], one_line=True)}.")
+    if done.returncode == -signal.SIGABRT and compile.AT_THE_BORDER in done.stderr:
+        raise RefusedError(
+            "The module was refused: its imports or exports have types that the guest ABI does not have."
+        )
     if done.returncode < 0 or done.returncode == compile.OUT_OF_MEMORY:
         raise RefusedError("The module was refused: compiling it takes more time or memory than is allowed.")
     raise RuntimeError(f"the compiler failed: {done.stderr.decode('utf-8', 'replace')[-2000:]}")

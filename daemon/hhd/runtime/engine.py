@@ -26,6 +26,7 @@ SETTINGS: dict[str, bool] = {
     "wasm_bulk_memory": True,
     "wasm_multi_value": True,
     "wasm_reference_types": True,
+    "wasm_simd": True,
 }
 
 

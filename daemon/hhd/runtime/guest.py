@@ -324,7 +324,7 @@ class Guest:
         if self._fault is not None:
             return self._fault
         code = error.code if isinstance(error, c.TrapError) else None
-        if self._mode == _UNWINDING and not 0 <= self._stack_used() <= STACK_ROOM_BYTES:
+        if self._mode == _UNWINDING:  # a frame that finds no room traps, before it writes or after
             return _TOO_DEEP
         if self._panic_text is not None:
             return f"The program panicked: {self._panic_text}"

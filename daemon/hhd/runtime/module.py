@@ -35,6 +35,7 @@ EXPORTS: Final[Mapping[str, FuncType]] = {
     "asyncify_stop_rewind": ((), ()),
     "asyncify_get_state": ((), (_I,)),
 }
+REFUSAL = "The module was refused: "
 _EXPORTS_MAX = 4096
 """Each is looked at once, a few microseconds; programs have a dozen."""
 
@@ -61,7 +62,7 @@ class Module:
         self._import_vec = c.Vec()
         c.lib.wasmtime_module_imports(address, self._import_vec)
         self._imports = c.pointers(self._import_vec)
-        self.shape = _read_shape(address, tuple(_import_name(each) for each in self._imports))
+        self.shape = read_shape(address)
 
     @staticmethod
     def load(wasm: bytes, *, cache: Path | None = None) -> Module:
@@ -120,8 +121,14 @@ def _leb(wasm: bytes, at: int) -> tuple[int, int]:
     raise _refused("one of its numbers is malformed")
 
 
-def _read_shape(module: int, imports: tuple[str, ...]) -> Shape:
+def read_shape(module: int) -> Shape:
+    """The shape of a compiled module. Raises RefusedError unless it keeps to the ABI."""
     vec = c.Vec()
+    c.lib.wasmtime_module_imports(module, vec)
+    try:
+        imports = tuple(_import_name(each) for each in c.pointers(vec))
+    finally:
+        c.lib.wasm_importtype_vec_delete(vec)
     c.lib.wasmtime_module_exports(module, vec)
     try:
         if vec.size > _EXPORTS_MAX:
@@ -159,7 +166,7 @@ def _shape(imports: tuple[str, ...], exports: Mapping[str, int]) -> Shape:
         raise _refused(f"it does not export {COUNTDOWN}")
     for name, kind in mutable.items():
         if kind not in _NUMERIC:
-            raise _refused(f"its global {_shown(name)} holds a reference, which could not be saved")
+            raise _refused(f"its global {_shown(name)} holds what cannot be saved")
     memory = c.lib.wasm_externtype_as_memorytype_const(exports["memory"])
     if c.lib.wasmtime_memorytype_is64(memory) or c.lib.wasmtime_memorytype_isshared(memory):
         raise _refused("its memory is not a plain 32-bit one")
@@ -195,4 +202,4 @@ def _shown(name: str) -> str:
 
 
 def _refused(why: str) -> RefusedError:
-    return RefusedError(f"The module was refused: {why}.")
+    return RefusedError(f"{REFUSAL}{why}.")
