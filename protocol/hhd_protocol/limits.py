@@ -126,3 +126,6 @@ GUEST_NESTING_MAX = 2_000
 
 GUEST_STRETCH_INSTRS_MAX = 1_000_000
 """Instructions from one interrupt check to the next, calls included: well under a millisecond."""
+
+MODULE_BYTES_MAX = 16 * 1024 * 1024
+"""A guest module: ours are under 1 MiB; the passes take about a minute for one of this size."""
