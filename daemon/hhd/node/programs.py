@@ -10,6 +10,8 @@ from collections.abc import Mapping
 from pathlib import Path
 
 from hhd.base.errors import RefusedError, UsageError
+from hhd_protocol.abi import INSTRUMENTED_SECTION
+from hhd_protocol.errors import FormatError
 from hhd_protocol.ids import Sha256
 from hhd_protocol.limits import ARGS_BYTES_MAX, MODULE_BYTES_MAX
 
@@ -28,7 +30,7 @@ def find(program: str) -> tuple[str, bytes]:
     if os.sep not in program and not path.exists():
         known = ", ".join(name for name in _DESCRIBED if (_MODULES / f"{name}.wasm").exists())
         raise RefusedError(f"There is no program {program}; give one of {known} or the path of a .wasm file.")
-    return "module", read_wasm(path)
+    return "module", _pausable(read_wasm(path), path)
 
 
 def read_wasm(path: Path) -> bytes:
@@ -62,3 +64,16 @@ def encode_args(given: Mapping[str, str]) -> bytes:
     if len(raw) > ARGS_BYTES_MAX:
         raise UsageError(f"The arguments have {len(raw)} bytes, more than the {ARGS_BYTES_MAX} that are allowed.")
     return raw
+
+
+def _pausable(wasm: bytes, path: Path) -> bytes:
+    """Return `wasm` with interrupt checks and unwinding, as it is where it says to have them."""
+    from hhd.runtime.instrument.passes import instrument_binary
+    from hhd.runtime.module import section_names
+
+    if INSTRUMENTED_SECTION in set(section_names(wasm)):
+        return wasm
+    try:
+        return instrument_binary(wasm, trusted=False).module
+    except FormatError as error:
+        raise RefusedError(f"The module {path} was refused: {error}.") from error
