@@ -7,6 +7,9 @@ hash over encoded bytes is a hash over the value.
 
 from __future__ import annotations
 
+import io
+from collections.abc import Iterator
+
 import cbor2
 
 from hhd_protocol.errors import FormatError, TooLargeError
@@ -43,6 +46,20 @@ def decode(raw: bytes, *, bytes_max: int = CBOR_BYTES_MAX) -> Value:
     if encode(value) != raw:
         raise FormatError("the bytes are CBOR, but not in canonical form")
     return value  # type: ignore[no-any-return]
+
+
+def sequence(raw: bytes) -> Iterator[bytes]:
+    """Cut `raw`, encodings end to end, into one encoding after the other; raises FormatError where that fails."""
+    source = io.BytesIO(raw)
+    decoder = cbor2.CBORDecoder(source)
+    at = 0
+    while at < len(raw):
+        try:
+            decoder.decode()
+        except (cbor2.CBORDecodeError, ValueError, TypeError, RecursionError, OverflowError, MemoryError) as error:
+            raise FormatError("the bytes are not CBOR values end to end") from error
+        yield raw[at : source.tell()]
+        at = source.tell()
 
 
 def _insist_on_plain(value: object, depth: int) -> None:

@@ -15,6 +15,7 @@ repeatable, or a person, may `START` it again. Nothing here reads a clock or kno
 from __future__ import annotations
 
 import enum
+from collections.abc import Iterator
 from dataclasses import dataclass, replace
 from hashlib import sha256
 
@@ -238,6 +239,15 @@ def decode_settled(raw: bytes) -> Settled:
         approval=_approval(value[7]),
         cancelled=_bool(value[8]),
     )
+
+
+def decode_history(raw: bytes) -> Iterator[Settled]:
+    """The history records in `raw`, end to end, numbered from 0; raises FormatError for anything else."""
+    for index, record in enumerate(codec.sequence(raw)):
+        settled = decode_settled(record)
+        if settled.index != index:
+            raise FormatError(f"the history has effect {settled.index} where effect {index} belongs")
+        yield settled
 
 
 def _entry_value(entry: Entry) -> codec.Value:

@@ -166,3 +166,18 @@ def test_the_spec_names_the_numbers_and_the_table_of_the_code() -> None:
     table = {(State[a.upper()], Event(event)): State[b.upper()] for a, event, b in rows}
     assert table == TRANSITIONS
     assert [state.name.lower() for state in State] == ["asked", "started", "answered", "uncertain"]
+
+
+def test_a_history_is_read_record_by_record_and_in_order() -> None:
+    book = Journal()
+    records = []
+    for op in ("model", "tool", "model"):
+        book, before = book.ask(op, b"q")
+        records += [before] if before else []
+        book = book.answer(b"a" * 300)
+    raw = b"".join(map(journal.encode_settled, records))
+    assert list(journal.decode_history(raw)) == records and len(records) == 2
+    assert list(journal.decode_history(b"")) == []
+    for damaged in (raw[:-1], raw + b"\x00", journal.encode_settled(records[1])):
+        with pytest.raises(FormatError):
+            list(journal.decode_history(damaged))
