@@ -9,6 +9,8 @@ from typing import TYPE_CHECKING
 
 if TYPE_CHECKING:  # Each door imports what it opens on, and nothing else.
     from hhd.node.capsules import Report
+    from hhd.node.face import Face
+    from hhd.node.run import Ended
     from hhd.runtime.outcomes import StopFlag
 
 
@@ -56,6 +58,32 @@ def capsule_fork(path: Path, target: Path) -> Report:
     from hhd.node import capsules
 
     return capsules.fork(path, target)
+
+
+def run_new(prompt: str, out: Path | None, *, folder: Path, once: bool) -> Path:
+    """Make a capsule of the agent with `prompt`, at `out` or in hhd's own folder, and return where it is."""
+    from hhd.node import capsules, run
+
+    path = out or run.new_path(prompt)
+    args = {"prompt": prompt, **({"once": "true"} if once else {})}
+    capsules.new("agent", path, args=args, embed=True, force=False, path_hint=str(folder.resolve()))
+    return path
+
+
+def run_on(path: Path, *, folder: Path, model: str | None, face: Face, module: Path | None = None) -> Ended:
+    """Drive the capsule at `path` in `folder`: answer what it asks for, until it ends, waits or is interrupted."""
+    from hhd.node import run
+
+    with run.opened(path, folder=folder, model=model, face=face, module=module) as one:
+        return one.go()
+
+
+def answer_one(path: Path, *, folder: Path, model: str | None, face: Face) -> Ended | None:
+    """Answer the effect that the capsule at `path` waits for; None if it now has its reply, or waited for none."""
+    from hhd.node import run
+
+    with run.opened(path, folder=folder, model=model, face=face) as one:
+        return one.answer()
 
 
 @contextmanager

@@ -113,6 +113,12 @@ class ModelConfig:
         _insist_on_private_line(url, self.allow_plain_http)
         return Credential(base_url=url, api_key=key, auth_token=None if key else token)
 
+    def secrets(self, environ: Mapping[str, str] | None = None) -> tuple[str, ...]:
+        """Every key and token this process knows: what no command may be given."""
+        env = os.environ if environ is None else environ
+        found = (self.api_key, self.auth_token, env.get("ANTHROPIC_API_KEY"), env.get("ANTHROPIC_AUTH_TOKEN"))
+        return tuple(secret for secret in found if secret)
+
 
 @dataclass(frozen=True, kw_only=True)
 class Config:

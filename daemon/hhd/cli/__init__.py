@@ -7,6 +7,7 @@ import sys
 from hhd.base.errors import Exit, UserError
 
 COMMANDS = {
+    "run": ("hhd.cli.run", "Let the agent work in a folder, in the foreground."),
     "capsule": ("hhd.cli.capsule", "Make, step, run and look at capsules: one session in one file."),
 }
 """Name of a command: the module that holds it as `command`, and its line of help."""

@@ -11,7 +11,9 @@ import click
 from hhd import app
 from hhd.base.errors import UsageError
 from hhd.base.text import visible_bytes
-from hhd.cli.capsule_report import SLICE_MS, advance, described, show, step_call, typed
+from hhd.cli import going
+from hhd.cli.capsule_report import SLICE_MS, described, show, typed
+from hhd.cli.run import FOLDER, MODEL
 
 _FILE = click.argument("file", type=click.Path(path_type=Path))
 _JSON = click.option("--json", "as_json", is_flag=True, help="Print one JSON object.")
@@ -45,6 +47,8 @@ def new(program: str, out: Path, args: tuple[str, ...], without_module: bool, fo
 @click.option("--slice-checks", type=click.IntRange(min=1), help="Run for exactly this many interrupt checks.")
 @click.option("--reply-file", type=click.Path(path_type=Path), help="Answer the waiting effect with this file's bytes.")
 @_MODULE
+@FOLDER
+@MODEL
 @_JSON
 def step(
     file: Path,
@@ -52,21 +56,32 @@ def step(
     slice_checks: int | None,
     reply_file: Path | None,
     module: Path | None,
+    folder: Path | None,
+    model: str | None,
     as_json: bool,
 ) -> int:
-    """Advance FILE by one slice: restore, run, be interrupted, save."""
+    """Advance FILE by one slice: restore, run, be interrupted, save.
+
+    With -C or --model the effect it waits for is answered first: by the model, the tools of the folder, or you.
+    """
     if slice_ms is not None and not math.isfinite(slice_ms):
         raise UsageError("--slice-ms takes a number of milliseconds.")
-    return advance(as_json, lambda: step_call(file, slice_ms, slice_checks, reply_file, module))
+    return going.step(file, slice_ms, slice_checks, reply_file, module, folder, model, as_json)
 
 
 @command.command("run")
 @_FILE
 @_MODULE
+@FOLDER
+@MODEL
 @_JSON
-def run(file: Path, module: Path | None, as_json: bool) -> int:
-    """Advance FILE until it is finished or an effect waits; Ctrl-C pauses it."""
-    return advance(as_json, lambda: app.capsule_run(file, module=module))
+def run(file: Path, module: Path | None, folder: Path | None, model: str | None, as_json: bool) -> int:
+    """Advance FILE until it is finished or waits for you; Ctrl-C pauses it.
+
+    What it asks for is answered here: by the model, by the tools of the folder, by you. A capsule never chooses the
+    folder, and one that was not made here by you does nothing before you agreed.
+    """
+    return going.run(file, module, folder, model, as_json)
 
 
 @command.command("info")
@@ -103,6 +118,19 @@ def transcript(file: Path) -> None:
         else:
             sys.stdout.buffer.write(part)
     sys.stdout.flush()
+
+
+@command.command("show")
+@_FILE
+@click.option("--full", is_flag=True, help="Show outputs and summaries whole.")
+def conversation(file: Path, full: bool) -> None:
+    """Render the conversation in FILE."""
+    from hhd.cli.conversation import Conversation, events
+    from hhd.cli.paint import Paper
+
+    rendered = Conversation(paper=Paper.of(sys.stdout), whole=full)
+    for line in events(app.capsule_transcript(file)):
+        rendered.show(line)
 
 
 @command.command("fork")

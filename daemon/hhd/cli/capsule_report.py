@@ -26,16 +26,21 @@ def advance(as_json: bool, act: Callable[[], Report]) -> int:
     try:
         report = act()
     except RolledBackError as error:
-        if not as_json:
-            raise
-        import json
-
-        nothing = dict.fromkeys(("effect", "dirty_pages", "capsule_bytes", "wall_ms"))
-        print(json.dumps({"status": "failed", **nothing, "error": str(error), "exit": int(error.exit)}))
-        print(f"hhd: {visible(str(error))}", file=sys.stderr)
-        return int(error.exit)
+        return failed(error, as_json)
     show(report.fields(), went(report), as_json)
     return int(Exit.DONE)
+
+
+def failed(error: RolledBackError, as_json: bool) -> int:
+    """Say that the program failed; return the exit status."""
+    if not as_json:
+        raise error
+    import json
+
+    nothing = dict.fromkeys(("effect", "dirty_pages", "capsule_bytes", "wall_ms"))
+    print(json.dumps({"status": "failed", **nothing, "error": str(error), "exit": int(error.exit)}))
+    print(f"hhd: {visible(str(error))}", file=sys.stderr)
+    return int(error.exit)
 
 
 def step_call(

@@ -27,7 +27,7 @@ class Paper:
 
     target: TextIO
     colour: bool
-    _at_line_start: bool = True
+    at_line_start: bool = True
 
     @classmethod
     def of(cls, target: TextIO, environ: Mapping[str, str] | None = None) -> Paper:
@@ -47,7 +47,7 @@ class Paper:
             encoding = self.target.encoding or "ascii"
             self.target.write(inked.encode(encoding, "backslashreplace").decode(encoding))
         self.target.flush()
-        self._at_line_start = text.endswith("\n")
+        self.at_line_start = text.endswith("\n")
 
     def line(self, text: str = "", ink: Ink = Ink.PLAIN) -> None:
         """Write `text` as a line of its own."""
@@ -58,5 +58,5 @@ class Paper:
 
     def end_line(self) -> None:
         """Go to the start of a line, if not there."""
-        if not self._at_line_start:
+        if not self.at_line_start:
             self.write("\n")

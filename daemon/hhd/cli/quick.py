@@ -37,12 +37,12 @@ def parse(words: list[str]) -> Callable[[], int] | None:
 
 
 def _call(verb: str, file: Path, given: dict[str, str], as_json: bool) -> int:
-    from hhd import app
+    from hhd.cli import going
     from hhd.cli.capsule_report import advance, step_call
 
     module = Path(given["--module"]) if "--module" in given else None
     if verb == "run":
-        return advance(as_json, lambda: app.capsule_run(file, module=module))
+        return going.run(file, module, None, None, as_json)
     checks = int(given["--slice-checks"]) if "--slice-checks" in given else None
     slice_ms = float(given["--slice-ms"]) if "--slice-ms" in given else None
     reply = Path(given["--reply-file"]) if "--reply-file" in given else None

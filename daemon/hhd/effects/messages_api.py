@@ -9,13 +9,12 @@ Retries of unanswered calls, `retry-after` and time-outs are the SDK's. What is 
 * No redirect is followed: the SDK would send the key along to whatever address is named.
 * A reply that breaks off or is not the Messages API is asked for again a few times, since a model call may be repeated.
 
-The import takes about a second: `warm` does it in a thread while the guest starts.
+The SDK is imported when it is first needed (`hhd.effects.model.warm`).
 """
 
 from __future__ import annotations
 
 import json
-import threading
 import time
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass, field
@@ -77,12 +76,6 @@ class MessagesApi:
     """HTTP requests sent so far, retries included."""
     _client: anthropic.Anthropic | None = field(default=None, init=False, repr=False)
     _watch: Watch | None = field(default=None, init=False, repr=False)
-
-    def warm(self) -> threading.Thread:
-        """Begin to import the SDK in a thread of its own."""
-        thread = threading.Thread(target=_import, name="import of the model client", daemon=True)
-        thread.start()
-        return thread
 
     def answer(self, request: bytes, *, position: int, watch: Watch) -> bytes:
         """Ask the service; see `hhd.effects.model.Model`."""
@@ -223,8 +216,11 @@ class _Event(Protocol):
     def data(self) -> str: ...
 
 
-def _import() -> None:
+def load_sdk() -> None:
+    """Import what a call needs; it takes about a second."""
     import anthropic  # noqa: F401
+
+    from hhd.effects import bounded  # noqa: F401
 
 
 def _body(request: bytes) -> tuple[dict[str, object], str]:

@@ -10,6 +10,7 @@ from __future__ import annotations
 
 import enum
 import json
+import threading
 from collections.abc import Callable
 from dataclasses import dataclass
 from pathlib import Path
@@ -79,6 +80,18 @@ def open_model(name: str | None, config: ModelConfig, folder: Path) -> Model:
     from hhd.effects.messages_api import MessagesApi
 
     return MessagesApi(name=name, credential=config.credential(), config=config)
+
+
+def warm(name: str) -> None:
+    """Begin, in a thread of its own, to load what calls of the model `name` will need: the import takes a second."""
+    if not name.startswith(SCRIPTED):
+        threading.Thread(target=_import, name="import of the model client", daemon=True).start()
+
+
+def _import() -> None:
+    from hhd.effects.messages_api import load_sdk
+
+    load_sdk()
 
 
 def unwatched(told: Told) -> None:

@@ -18,6 +18,7 @@ from pathlib import Path
 
 from hhd.base import files
 from hhd.base.errors import RefusedError, RolledBackError, UncertainError
+from hhd.node.own import UNKNOWN, Owner, Register
 from hhd_protocol import capsule
 from hhd_protocol.capsule import Capsule
 from hhd_protocol.errors import FormatError
@@ -27,6 +28,8 @@ _OPENS_MAX = 16
 """Saves that may come between our opening a file and locking it; each takes another process a whole step."""
 
 _TEMP_HEX = 12
+
+_DIGEST_AT = 32
 
 
 def read(path: Path) -> tuple[Capsule, int]:
@@ -55,6 +58,11 @@ def decode(raw: bytes, path: Path) -> Capsule:
         raise refusal(path, error) from error
 
 
+def _digest(pieces: Sequence[files.Buffer]) -> bytes:
+    """The integrity digest in the head of an encoded capsule: the file's name in the register of own files."""
+    return bytes(pieces[0][_DIGEST_AT : _DIGEST_AT + 32])
+
+
 class CapsuleFile:
     """The file at `path`, locked; `capsule` is what it held when it was opened, `length` how many bytes that were."""
 
@@ -68,6 +76,7 @@ class CapsuleFile:
             raw = _read(self._fd, path)
             self.capsule, self.length = decode(raw, path), len(raw)
             self._seen = _marks(os.fstat(self._fd))
+            self.owner = Owner(os.pread(self._fd, 32, _DIGEST_AT))
             _sweep(path)
         except BaseException:
             os.close(self._fd)
@@ -85,6 +94,7 @@ class CapsuleFile:
             raise RolledBackError(f"{self.path} was left as it was: {error}.") from error
         if not self._is_ours():
             raise UncertainError(self._kept_beside(pieces))
+        self.owner.will_save(_digest(pieces))
         held: list[int] = []
 
         def hold(fd: int) -> None:
@@ -131,6 +141,8 @@ def write_new(path: Path, value: Capsule, *, force: bool = False) -> int:
         pieces = capsule.encode(value)
     except FormatError as error:
         raise RefusedError(f"No capsule was made: {error}.") from error
+    with contextlib.suppress(OSError, RefusedError):
+        Register().add(_digest(pieces), UNKNOWN)
     return write_bytes(path, pieces, force=force)
 
 

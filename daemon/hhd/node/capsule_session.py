@@ -12,6 +12,7 @@ from pathlib import Path
 
 from hhd.base.errors import RefusedError, RolledBackError
 from hhd.node.capsule_file import CapsuleFile, refusal
+from hhd.node.own import Owner
 from hhd.runtime.guest import Guest
 from hhd.runtime.module import Module
 from hhd.runtime.outcomes import Failed, Finished, Interrupted, Limits, Slice, StopFlag, Waiting
@@ -37,6 +38,16 @@ class CapsuleSession:
     def capsule(self) -> Capsule:
         """What the file holds now."""
         return self._file.capsule
+
+    @property
+    def path(self) -> Path:
+        """The name of the file."""
+        return self._file.path
+
+    @property
+    def owner(self) -> Owner:
+        """Whether the file is this user's own, and where it was at work."""
+        return self._file.owner
 
     @property
     def file_bytes(self) -> int:

@@ -14,6 +14,7 @@ from dataclasses import dataclass
 from hashlib import sha256
 from pathlib import Path
 
+from hhd.base.errors import RefusedError
 from hhd.base.files import replace, write_all
 from hhd.base.paths import data_folder, private_folder
 
@@ -33,6 +34,34 @@ class Place:
         """32 bytes that are equal for equal places of this user on this device."""
         parts = (os.uname().nodename, str(os.geteuid()), str(self.folder), self.date)
         return sha256("\0".join(parts).encode("utf-8", "surrogateescape")).digest()
+
+
+UNKNOWN = bytes(32)
+"""The place of a file that was written here by something else than a run in a folder."""
+
+
+class Owner:
+    """Whether one capsule file was written here by this user, kept true while that file is saved anew.
+
+    Saving a file that came from elsewhere does not make it one's own: only a person's `adopt` does.
+    """
+
+    def __init__(self, digest: bytes, register: Register | None = None) -> None:
+        """`digest`: of the file as it is now. A register that cannot be used makes no file one's own."""
+        self._register = register or Register()
+        self.place: bytes | None = None
+        with contextlib.suppress(OSError, RefusedError):
+            self.place = self._register.find(digest)
+
+    def adopt(self) -> None:
+        """A person saw what it is, and agreed."""
+        self.place = UNKNOWN
+
+    def will_save(self, digest: bytes) -> None:
+        """The file is about to be saved anew and to have this digest. (Noted before, so that no kill comes between.)"""
+        if self.place is not None:
+            with contextlib.suppress(OSError, RefusedError):
+                self._register.add(digest, self.place)
 
 
 class Register:

@@ -1,0 +1,34 @@
+"""The command `hhd run`: an agent at work in a folder, in the foreground."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import click
+
+from hhd import app
+from hhd.cli import going
+
+FOLDER = click.option(
+    "-C", "--folder", type=click.Path(path_type=Path), help="The folder to work in. [default: the current one]"
+)
+MODEL = click.option("--model", help="A model, or scripted:FILE. [default: name under [model] of config.toml]")
+
+
+@click.command("run")
+@click.argument("prompt")
+@FOLDER
+@MODEL
+@click.option(
+    "-o", "--out", type=click.Path(path_type=Path), help="The capsule to make. [default: one in hhd's folder]"
+)
+@click.option("--once", is_flag=True, help="End the session where the model ends its turn.")
+@click.option("--json", "as_json", is_flag=True, help="Print one JSON object, and the conversation nowhere.")
+def command(prompt: str, folder: Path | None, model: str | None, out: Path | None, once: bool, as_json: bool) -> int:
+    """Let the agent do what PROMPT says in a folder.
+
+    The session lives in a capsule file at every moment. Ctrl-C pauses it; what you type while it works is heard at its
+    next step; the end of input (Ctrl-D) leaves it waiting.
+    """
+    path = app.run_new(prompt, out, folder=folder or Path(), once=once)
+    return going.go_on(path, None, folder, model, as_json)

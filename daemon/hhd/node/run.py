@@ -1,0 +1,346 @@
+"""Drives one session in the foreground: the guest runs, what it asks for is answered, each step is durable first.
+
+    run the guest -> saved: asked -> policy, a person -> saved: started -> the act -> saved: answered -> run the guest
+
+The order of saves is `hhd.node.capsule_session`'s and `hhd.effects.executor`'s; here they are joined with the model,
+the tools of one folder and the person. Whatever moment this process dies, the capsule file is a whole step of the
+session; going on from it asks for nothing twice that was answered, and runs no tool twice.
+"""
+
+from __future__ import annotations
+
+import contextlib
+import datetime
+import enum
+import json
+import os
+import re
+from collections import Counter
+from collections.abc import Callable, Iterator
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import TypeVar
+
+from hhd.base.config import Config, load
+from hhd.base.errors import Exit, RefusedError, RolledBackError
+from hhd.base.paths import data_folder, private_folder
+from hhd.base.text import visible
+from hhd.effects import environment
+from hhd.effects.approvals import Answer, Choice, Grants, Question, TerminalApprover
+from hhd.effects.cancel import Cancel
+from hhd.effects.confine import Workspace
+from hhd.effects.executor import Executor, Settlement, Waits, Why
+from hhd.effects.interrupts import Interrupts
+from hhd.effects.model import Kind, Model, Told, open_model, warm
+from hhd.effects.modelkind import ModelKind
+from hhd.effects.personkind import Asked, InputKind, MachineKind, parse
+from hhd.effects.policy import Policy
+from hhd.effects.sandbox import Sandbox, SandboxConfig, detect
+from hhd.effects.spend import Purse, Spend, tokens_of_transcript
+from hhd.effects.toolkind import ToolKind
+from hhd.node import programs
+from hhd.node.capsule_session import CapsuleSession
+from hhd.node.face import Face
+from hhd.node.foreign import whence
+from hhd.node.own import Place
+from hhd.runtime.outcomes import Slice, StopFlag
+from hhd_protocol.capsule import At
+from hhd_protocol.journal import Journal, State, decode_history
+from hhd_protocol.limits import STREAM_CHUNK_BYTES
+from hhd_protocol.packed import unpack
+from hhd_protocol.stream import Stream
+
+T = TypeVar("T")
+
+CHECKPOINT_MILLISECONDS = 1000.0
+"""A guest that computes for long is saved this often: more would only wear the disk."""
+
+INTERRUPTED_STATUS = 130
+"""The exit status of a run that a signal paused, as shells have it (128 and SIGINT's 2)."""
+
+_OURS = "agent"
+"""The program whose replies may carry `steering` and `moved`; others get replies as their effects define them."""
+
+
+class End(enum.Enum):
+    """How a run ends."""
+
+    FINISHED = "finished"
+    WAITING = "waiting"
+    INTERRUPTED = "interrupted"
+
+
+@dataclass(frozen=True, kw_only=True)
+class Ended:
+    """A run that ended with its session whole: `sentence` says why, `ways` how to go on besides going on."""
+
+    end: End
+    status: int
+    effect: str | None = None
+    sentence: str = ""
+    ways: tuple[str, ...] = ()
+
+
+@dataclass(frozen=True, kw_only=True)
+class Here:
+    """What this device brings: its configuration, the walls around commands, the name of the model."""
+
+    config: Config
+    sandbox: Sandbox
+    model: str | None
+    today: Callable[[], datetime.date]
+
+
+@dataclass(kw_only=True)
+class Run:
+    """One session being driven, in one folder."""
+
+    session: CapsuleSession
+    here: Here
+    workspace: Workspace
+    face: Face
+    settlement: Settlement | None = None
+    spent: Spend = field(init=False)
+
+    def __post_init__(self) -> None:
+        self._cancel, self._stop = Cancel(), StopFlag()
+        self._interrupts = Interrupts(self._wish)
+        capsule = self.session.capsule
+        live = capsule.journal.live
+        done = [(each.op, each.starts) for each in decode_history(b"".join(capsule.history))]
+        self._answered = Counter(op for op, _ in done)
+        if live is not None:
+            done.append((live.op, live.starts))
+            self._answered[live.op] += live.state is State.ANSWERED
+        calls = sum(starts for op, starts in done if op == "model")
+        lines = b"".join(capsule.transcript).split(b"\n")
+        self._purse = Purse(config=self.here.config.model, spent=Spend(calls=calls, tokens=tokens_of_transcript(lines)))
+        self._place = self._place_now()
+        self._moved = self.session.owner.place != self._place
+        self._opened: Model | None = None
+
+    def go(self) -> Ended:
+        """Go on until the session ends, waits or is interrupted.
+
+        Raises UserError where something fails; then the file holds the last whole step.
+        """
+        return self._until(self._go)
+
+    def answer(self) -> Ended | None:
+        """Answer the effect that waits; None if it now has its reply, or nothing waited. The guest does not run."""
+        waits = self.session.capsule.journal.pending is not None
+        return self._until(lambda: self._answer(self._executor())) if waits else None
+
+    def _until(self, act: Callable[[], T]) -> T | Ended:
+        try:
+            with self._interrupts.caught():
+                return act()
+        except KeyboardInterrupt:
+            return self._interrupted()
+        finally:
+            self._cancel.close()
+
+    def _go(self) -> Ended:
+        executor = self._executor()
+        while True:
+            if self.session.capsule.at is At.FINISHED:
+                return Ended(end=End.FINISHED, status=Exit.DONE)
+            if self._interrupts.wished:
+                return self._interrupted()
+            if self.session.capsule.journal.pending is None:
+                self._advance()
+            elif (ended := self._answer(executor)) is not None:
+                return ended
+
+    def _answer(self, executor: Executor) -> Ended | None:
+        self._agree_if_foreign()
+        entry = self.session.capsule.journal.pending
+        assert entry is not None
+        outcome = executor.advance(_Port(self.session), self.settlement)
+        self.settlement = None
+        if isinstance(outcome, Waits):
+            return self._waits(entry.op, outcome)
+        self._answered[entry.op] += 1
+        return None
+
+    def _advance(self) -> None:
+        before = len(self.session.capsule.transcript)
+        self.session.advance(Slice(milliseconds=CHECKPOINT_MILLISECONDS), self._stop)
+        if emitted := _from(self.session.capsule.transcript, before):
+            self.face.emitted(emitted)
+
+    def _executor(self) -> Executor:
+        grants = Grants()
+        named = environment.named(self.here.config.policy)
+        secrets = self.here.config.model.secrets()
+        path = os.environ.get("PATH")
+        tools = ToolKind(
+            session=self.session.capsule.line,
+            workspace=self.workspace,
+            sandbox=self.here.sandbox,
+            environment=environment.for_commands(
+                os.environ, named=named, secrets=secrets, walled=self.here.sandbox.program is not None
+            ),
+            policy=Policy.from_table(self.here.config.policy),
+            grants=grants,
+        )
+        model = ModelKind(
+            model=self._model,
+            position=lambda: self._answered["model"],
+            watch=self._told,
+            purse=self._purse,
+            interrupts=self._interrupts,
+        )
+        self._models = model
+        return Executor(
+            kinds={
+                "model": model,
+                "tool": tools,
+                "input": InputKind(listener=self, interrupts=self._interrupts),
+                "machine": MachineKind(path=path, today=self.here.today),
+            },
+            approver=self,
+            grants=grants,
+            cancel=self._cancel,
+            decorate=self._decorate,
+        )
+
+    def _waits(self, op: str, waits: Waits) -> Ended:
+        """The end of a run in which `op` could not be answered."""
+        if waits.why is Why.CANCELLED:
+            return self._interrupted()
+        status: int = _STATUS[waits.why]
+        if op == "model" and self._models.failure is not None:
+            status = self._models.failure.exit
+        if op == "input" and self._why(op) not in ("next", "prompt", ""):
+            status = Exit.UNEXPECTED
+        return Ended(end=End.WAITING, status=status, effect=op, sentence=waits.sentence, ways=waits.ways)
+
+    def _why(self, op: str) -> str:
+        entry = self.session.capsule.journal.pending
+        return "" if entry is None else parse(entry.request).why
+
+    def _interrupted(self) -> Ended:
+        entry = self.session.capsule.journal.pending
+        return Ended(
+            end=End.INTERRUPTED,
+            status=INTERRUPTED_STATUS,
+            effect=None if entry is None else entry.op,
+            sentence="Paused.",
+        )
+
+    def _wish(self) -> None:
+        self._stop.set()
+        self._cancel.set()
+
+    def _agree_if_foreign(self) -> None:
+        """Let nothing run of a capsule that was made elsewhere before a person saw what it is, and agreed."""
+        if self.session.owner.place is not None:
+            return
+        question = whence(self.session.path, self.session.capsule, self.workspace.folder)
+        answer = self.ask(question)
+        if answer is None or answer.choice is Choice.NO or answer.seen != question.shown:
+            raise RefusedError(
+                "This capsule was not made here by you, and nobody agreed to go on with it; nothing of it was run."
+            )
+        self.session.owner.adopt()
+
+    def ask(self, question: Question) -> Answer | None:
+        """Ask the person; see `hhd.effects.approvals.Approver`."""
+        with self._interrupts.raised():
+            return TerminalApprover(write=self.face.write, read=self.face.read).ask(question)
+
+    def listen(self, asked: Asked) -> str | None:
+        """Get words from the person; see `hhd.effects.personkind.Listener`."""
+        return self.face.listen(asked.prompt, asked.why)
+
+    def _model(self) -> Model:
+        if self._opened is None:
+            self._opened = open_model(self.here.model, self.here.config.model, Path.cwd())
+        return self._opened
+
+    def _told(self, told: Told) -> None:
+        if told.kind is Kind.TEXT:
+            self.face.text(told.text)
+        elif told.kind is Kind.NOTICE:
+            self.face.notice(told.text)
+
+    def _place_now(self) -> bytes:
+        return Place(folder=self.workspace.folder, date=self.here.today().isoformat()).digest()
+
+    def _decorate(self, reply: bytes) -> bytes:
+        """Add to a reply what the agent should hear besides: that it moved, and what the person said meanwhile."""
+        if (place := self._place_now()) != self._place:
+            self._place, self._moved = place, True
+        if self.session.capsule.program != _OURS:
+            return reply
+        heard: dict[str, object] = {"moved": True} if self._moved else {}
+        if words := self.face.steering():
+            heard["steering"] = words
+        self._moved, self.session.owner.place = False, self._place
+        return json.dumps({**json.loads(reply), **heard}, ensure_ascii=False).encode() if heard else reply
+
+
+@contextlib.contextmanager
+def opened(path: Path, *, folder: Path, model: str | None, face: Face, module: Path | None = None) -> Iterator[Run]:
+    """The capsule at `path`, held and ready to be driven in `folder`, with this device's configuration.
+
+    Raises UserError where it cannot be.
+    """
+    config = load()
+    warm(model or config.model.name)
+    sandbox = detect(SandboxConfig.from_table(_table(config.policy.get("sandbox", {}))))
+    here = Here(config=config, sandbox=sandbox, model=model, today=datetime.date.today)
+    wasm = None if module is None else programs.read_wasm(module)
+    try:
+        workspace = Workspace(folder)
+    except OSError as error:
+        shown = visible(str(folder), one_line=True)
+        raise RefusedError(f"The folder {shown} cannot be worked in: {error.strerror}.") from error
+    with workspace, CapsuleSession(path, module=wasm) as session:
+        yield Run(session=session, here=here, workspace=workspace, face=face)
+
+
+def new_path(prompt: str) -> Path:
+    """Where a new session's capsule goes if the person names no file: a folder of hhd's, named by day and prompt."""
+    folder = private_folder(private_folder(data_folder()) / "runs")
+    words = "-".join(re.findall(r"[a-z0-9]+", prompt.lower())[:5])[:40] or "session"
+    return folder / f"{datetime.date.today().isoformat()}-{words}-{os.urandom(2).hex()}.hhd"
+
+
+def _table(found: object) -> dict[str, object]:
+    if not isinstance(found, dict):
+        raise RefusedError("[policy.sandbox] must be a table.")
+    return found
+
+
+_STATUS = {
+    Why.APPROVAL: Exit.REFUSED,
+    Why.UNCERTAIN: Exit.UNCERTAIN,
+    Why.MEND: Exit.REFUSED,
+    Why.ELSEWHERE: Exit.DONE,
+}
+
+
+class _Port:
+    """The journal in a capsule file, as an executor wants it: what could not be written is an OSError."""
+
+    def __init__(self, session: CapsuleSession) -> None:
+        self._session = session
+
+    def load(self) -> Journal:
+        return self._session.capsule.journal
+
+    def save(self, journal: Journal) -> None:
+        try:
+            self._session.record(journal)
+        except RolledBackError as error:
+            if isinstance(error.__cause__, OSError):
+                raise error.__cause__ from error
+            raise
+
+
+def _from(stream: Stream, start: int) -> bytes:
+    """The bytes of `stream` from `start` on."""
+    first = start // STREAM_CHUNK_BYTES
+    return b"".join(map(unpack, stream.chunks[first:]))[start - first * STREAM_CHUNK_BYTES :]
