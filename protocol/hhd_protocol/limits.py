@@ -115,8 +115,17 @@ CHAIN_MAX = 256
 IMAGE_STATE_BYTES_MAX = 1024 * 1024
 """What an image carries beside its pages: globals and names, measured under 2 KiB."""
 
+PLAIN_MODULE_BYTES_MAX = 4 * 1024 * 1024
+"""A module to be instrumented, which makes it three to four times as large; the passes take some 20 s for this size."""
+
 FUNCTION_BYTES_MAX = 1024 * 1024
-"""One function of a guest module: the largest we have seen is a twentieth; one at a time is held taken apart."""
+"""One function of a module to be instrumented: the largest we have seen is a twentieth; one at a time is held apart."""
+
+INSTRUMENTED_FUNCTION_BYTES_MAX = 7 * 1024 * 1024
+"""One function of an instrumented module: a little less than wasmtime accepts."""
+
+GUEST_LIVE_BITS_MAX = 256 * 1024 * 1024
+"""Places to pause in one function times its locals: what is remembered of which locals are needed, 32 MiB."""
 
 GUEST_LOCALS_MAX = 10_000
 """Locals of one function: a count of few bytes could ask for billions; compilers stay under a thousand."""

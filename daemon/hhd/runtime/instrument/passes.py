@@ -7,9 +7,10 @@ from __future__ import annotations
 
 from dataclasses import dataclass, replace
 
+from hhd.base.text import visible
 from hhd.runtime.instrument import callgraph, leb, unwind
 from hhd.runtime.instrument.callgraph import Plan
-from hhd.runtime.instrument.code import VOID, Instr, decode
+from hhd.runtime.instrument.code import VOID, decode
 from hhd.runtime.instrument.leb import Reader
 from hhd.runtime.instrument.module import (
     I32,
@@ -35,7 +36,8 @@ from hhd_protocol.abi import (
     PAUSING_IMPORTS,
     PLAIN_IMPORTS,
 )
-from hhd_protocol.errors import FormatError
+from hhd_protocol.errors import FormatError, TooLargeError
+from hhd_protocol.limits import MODULE_BYTES_MAX, PLAIN_MODULE_BYTES_MAX
 
 PASS_VERSION = 1
 """Raised whenever the pass writes other bytes for the same module."""
@@ -51,6 +53,7 @@ IMPORT_TYPES = {
     "args": FuncType(_I32 * 2, _I32),
     YIELD: VOID,
 }
+PLAIN_GUEST_IMPORTS = tuple(name for name in (*PAUSING_IMPORTS, *PLAIN_IMPORTS) if name != YIELD)
 BOUNDED_NAMES = frozenset({"memcpy", "memmove", "memset", "memcmp", "bcmp", "malloc", "free", "calloc", "realloc"})
 """Runtime functions of our own builds that run for a bounded time; a stranger may name anything so."""
 BOUNDED_PARTS = ("compiler_builtins::mem::", "dlmalloc::", "__rust_alloc", "__rust_dealloc", "__rust_realloc", "__rdl_")
@@ -71,38 +74,39 @@ def instrument_binary(raw: bytes, *, trusted: bool) -> Result:
     `trusted` says that the module is our own build, whose bounded runtime functions are known by their names.
     Raises FormatError (or TooLargeError) with one sentence when the module is damaged or is not a guest.
     """
+    if len(raw) > PLAIN_MODULE_BYTES_MAX:
+        bound = PLAIN_MODULE_BYTES_MAX
+        raise TooLargeError(f"the module has {len(raw)} bytes; at most {bound} are accepted for instrumentation")
     module = parse(raw)
     insist_on_guest(module)
     names = function_names(module) if trusted else {}
-    bodies = [decode(body, module.types) for body in module.bodies]
     pausing = frozenset(index for index, one in enumerate(module.imports) if one.name in PAUSING_IMPORTS)
     exempt = frozenset(index for index, name in names.items() if _bounded(name))
-    for body in bodies:
-        _insist_on_callees(body.instrs, module)
-    summaries = [callgraph.summarise(body, module) for body in bodies]
+    # Bodies are taken apart twice, one at a time: all of them together would take a hundred times the module's size.
+    summaries = [callgraph.summarise(decode(each, module.types), module) for each in module.bodies]
+    if any(to >= module.function_count() for one in summaries for to in one.callees() if isinstance(to, int)):
+        raise FormatError("the code of the module calls a function that it does not have")
     plan = callgraph.plan(module, summaries, pausing_imports=pausing, exempt=exempt)
     frame = _Frame(module, plan)
     first = len(module.imports)
     called, resuming = [], []
-    for index, body in enumerate(bodies, first):
+    room = MODULE_BYTES_MAX
+    for index, each in enumerate(module.bodies, first):
+        body = decode(each, module.types)
         if index in plan.pausing:
             called.append(unwind.rewrite(index, body, module, plan, frame.names, resuming=False))
             resuming.append(unwind.rewrite(index, body, module, plan, frame.names, resuming=True))
         else:
             called.append(unwind.passed_through(body, frame.names))
+        room -= len(called[-1]) + (len(resuming[-1]) if index in plan.pausing else 0)
+        if room < 0:
+            raise TooLargeError(f"the module passes {MODULE_BYTES_MAX} bytes when it is made pausable")
     return Result(module=encode(frame.finish(called, resuming)), plan=plan, names=names)
 
 
 def insist_on_guest(module: Module) -> None:
     """Raise FormatError unless the imports and exports are those of a plain guest of this ABI."""
-    for one in module.imports:
-        if one.module != IMPORT_MODULE or one.name not in (*PAUSING_IMPORTS, *PLAIN_IMPORTS):
-            name = f"{one.module[:40]}.{one.name[:40]}"
-            raise FormatError(f"the module imports {name}, which is not part of the guest ABI {ABI_VERSION}")
-        if one.name == YIELD:
-            raise FormatError("the module imports yield itself, which only the instrumentation may")
-        if module.types[one.type_index] != IMPORT_TYPES[one.name]:
-            raise FormatError(f"the module imports {one.name} with another type than the guest ABI gives it")
+    insist_on_imports(module, PLAIN_GUEST_IMPORTS)
     memory, entry = module.export("memory"), module.export(ENTRY)
     if module.memory is None or memory is None or memory.kind != KIND_MEMORY:
         raise FormatError("the module exports no memory named memory")
@@ -114,16 +118,23 @@ def insist_on_guest(module: Module) -> None:
         raise FormatError("the module has a start function, which could not be paused")
     for export in module.exports:
         if export.name.startswith(("asyncify_", GLOBAL_PREFIX)) or export.name == COUNTDOWN:
-            raise FormatError(f"the module exports {export.name[:40]}, a name that the instrumentation uses")
+            raise FormatError(
+                f"the module exports {visible(export.name[:40], one_line=True)}, a name that the instrumentation uses"
+            )
     if any(name == INSTRUMENTED_SECTION for name, _ in module.customs):
         raise FormatError("the module says that it is instrumented already")
 
 
-def _insist_on_callees(instrs: list[Instr], module: Module) -> None:
-    count = module.function_count()
-    for instr in instrs:
-        if instr.opcode == 0x10 and isinstance(instr.operand, int) and instr.operand >= count:
-            raise FormatError("the code of the module calls a function that it does not have")
+def insist_on_imports(module: Module, allowed: tuple[str, ...]) -> None:
+    """Raise FormatError unless each import is one of `allowed`, with the type that the ABI gives it."""
+    for one in module.imports:
+        if one.module == IMPORT_MODULE and one.name == YIELD and YIELD not in allowed:
+            raise FormatError("the module imports yield itself, which only the instrumentation may")
+        if one.module != IMPORT_MODULE or one.name not in allowed:
+            name = visible(f"{one.module[:40]}.{one.name[:40]}", one_line=True)
+            raise FormatError(f"the module imports {name}, which is not part of the guest ABI {ABI_VERSION}")
+        if module.types[one.type_index] != IMPORT_TYPES[one.name]:
+            raise FormatError(f"the module imports {one.name} with another type than the guest ABI gives it")
 
 
 def _bounded(name: str) -> bool:
@@ -249,6 +260,8 @@ _ADDED = (
     (ENTRY, VOID),
 )
 """Export name (none for the first) and type of each function that the pass adds."""
+HOST_EXPORTS = _ADDED[1:]
+"""Name and type of each function that a host works with."""
 
 
 def _added_functions(names: unwind.Names, entry: int) -> list[bytes]:

@@ -149,15 +149,18 @@ def _add_stop(construct: Construct, low: int, high: int) -> None:
 
 def _spread_flatness(instrs: list[Instr], constructs: dict[int, Construct]) -> None:
     """A `br_table` with operands must find all its labels flat, or none: its operands go one way."""
+    groups_of: dict[int, list[list[Construct]]] = {}
     groups = _label_groups(instrs, constructs)
-    changed = True
-    while changed:
-        changed = False
-        for group in groups:
-            if any(one.flat for one in group) and not all(one.flat for one in group):
-                changed = True
-                for one in group:
+    for group in groups:
+        for one in group:
+            groups_of.setdefault(one.start, []).append(group)
+    work = [one for group in groups for one in group if one.flat]
+    while work:
+        for group in groups_of.pop(work.pop().start, []):
+            for one in group:
+                if not one.flat:
                     one.flat = True
+                    work.append(one)
 
 
 def _label_groups(instrs: list[Instr], constructs: dict[int, Construct]) -> list[list[Construct]]:

@@ -23,7 +23,8 @@ from hhd.runtime.instrument.liveness import live_after
 from hhd.runtime.instrument.module import F32, F64, I32, I64, V128, VALUE_BYTES, FuncType, Module
 from hhd.runtime.instrument.opcodes import PLAIN
 from hhd.runtime.instrument.shape import CHECK, Construct, Shape, is_pausing, label_types, shape
-from hhd_protocol.errors import FormatError
+from hhd_protocol.errors import FormatError, TooLargeError
+from hhd_protocol.limits import GUEST_LIVE_BITS_MAX, INSTRUMENTED_FUNCTION_BYTES_MAX
 
 _TYPE_OF = {"i": I32, "l": I64, "f": F32, "d": F64, "v": V128}
 EFFECTS = {
@@ -41,6 +42,10 @@ _LOAD = {I32: b"\x28\x02", I64: b"\x29\x02", F32: b"\x2a\x02", F64: b"\x2b\x02",
 _STORE = {I32: b"\x36\x02", I64: b"\x37\x02", F32: b"\x38\x02", F64: b"\x39\x02", V128: b"\xfd\x0b\x02"}
 FRAME_TRAILER_BYTES = 8
 """At the end of a frame: the function's slot in the table, the number of the site."""
+_TABLE_SHARE = 8
+"""Entries of a jump table for each of its targets, at most: constructs within constructs must not multiply."""
+_SAVED_BYTES = 40
+"""What saving and restoring one local takes in code, at most."""
 _VOID_BLOCK, _VOID_LOOP, _VOID_IF = b"\x02\x40", b"\x03\x40", b"\x04\x40"
 _END, _ELSE, _RETURN = b"\x0b", b"\x05", b"\x0f"
 _I32_CONST, _LE_U, _SUB, _LT_S, _EQZ, _SELECT = b"\x41", b"\x4d", b"\x6b", b"\x48", b"\x45", b"\x1b"
@@ -114,6 +119,8 @@ class _Writer:
         self.shape: Shape = shape(body.instrs, function, module, plan)
         self.local_types = bytearray(self.type.params + body.local_types)
         self.own_locals = len(self.local_types)
+        if self.own_locals * len(self.shape.sites) > GUEST_LIVE_BITS_MAX:
+            raise TooLargeError("a function of the module is too large to be made pausable")
         self.live = live_after(self.shape.instrs, self.shape.sites.keys(), self.own_locals)
         self.free: dict[int, list[int]] = {}
         self.out = bytearray()
@@ -321,21 +328,32 @@ class _Writer:
         """Open a block for each place where a rewind may land in this body, and jump to the right one."""
         one = self.path[-1]
         if stops and self.resuming:
-            low = stops[0][0]
             self.out += _VOID_BLOCK * (len(stops) + 1)
             if one.construct.start < 0:
                 self.write_entry()
             else:
                 self.get(self.rewinding)
                 self.out += _EQZ + b"\x0d\x00"
-            self.get(self.rewinding)
-            self.const(low)
-            self.out += _SUB
-            table = [leb.u32(place + 1) for place, (first, last) in enumerate(stops) for _ in range(first, last + 1)]
-            self.out += b"\x0e" + leb.u32(len(table)) + b"".join(table) + b"\x00" + _END
+            self.write_jump(stops)
+            self.out += _END
             self.depth += len(stops)
         self.get_all(one.params)
         self.stack += one.construct.type.params
+
+    def write_jump(self, stops: Sequence[tuple[int, int]]) -> None:
+        """Branch to the block of the stop in whose range the site is: by a table where it is dense."""
+        first, last = stops[0][0], stops[-1][1]
+        if last - first >= _TABLE_SHARE * len(stops):
+            for place, (_, high) in enumerate(stops):
+                self.get(self.rewinding)
+                self.const(high)
+                self.out += _LE_U + b"\x0d" + leb.u32(place + 1)
+            return
+        self.get(self.rewinding)
+        self.const(first)
+        self.out += _SUB
+        table = [leb.u32(place + 1) for place, (low, high) in enumerate(stops) for _ in range(low, high + 1)]
+        self.out += b"\x0e" + leb.u32(len(table)) + b"".join(table) + b"\x00"
 
     def write_entry(self) -> None:
         """Read from the last frame at which site the function was left."""
@@ -493,6 +511,9 @@ class _Writer:
     def saved_locals(self, place: int, waiting: list[int]) -> list[int]:
         """What a frame of this site holds: locals of the program that are live, operands that wait."""
         live = self.live[place]
+        grown = len(self.out) + _SAVED_BYTES * (live.bit_count() + sum(len(one.waiting) for one in self.path))
+        if grown > INSTRUMENTED_FUNCTION_BYTES_MAX:
+            raise TooLargeError("a function of the module is too large to be made pausable")
         own = [local for local in range(self.own_locals) if live >> local & 1]
         return own + [local for one in self.path for local in one.waiting] + waiting
 
