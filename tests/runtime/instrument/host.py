@@ -17,6 +17,10 @@ def engine() -> wasmtime.Engine:
     config.cranelift_nan_canonicalization = True
     config.wasm_threads = False
     config.wasm_relaxed_simd = False
+    config.wasm_gc = False
+    config.wasm_function_references = False
+    config.wasm_exceptions = False
+    config.wasm_tail_call = False
     config.max_wasm_stack = 2 * 1024 * 1024
     return wasmtime.Engine(config)
 
@@ -61,7 +65,11 @@ class Run:
 
     def slice(self, checks: int | None = None) -> bool:
         """Run until finished (True), or paused (False) by an effect or after `checks` checks."""
-        return _Slice(self, checks).run()
+        one = _Slice(self, checks)
+        try:
+            return one.run()
+        finally:
+            one.store.close()  # the callbacks hold the slice, so the collector would come late
 
 
 class _Slice:
@@ -135,17 +143,20 @@ class _Slice:
         return 0
 
     def reply(self, target: int, offset: int, length: int) -> None:
+        offset, length = offset & 0xFFFFFFFF, length & 0xFFFFFFFF
+        if offset + length > len(self.run_.reply):
+            raise Guest("a range outside the reply")
         self.write(target, self.run_.reply[offset : offset + length])
 
     def emit(self, pointer: int, length: int) -> None:
         self.run_.transcript += self.read(pointer, length)
 
     def panic(self, pointer: int, length: int) -> None:
-        self.said = self.read(pointer, length).decode()
+        self.said = self.read(pointer, length).decode(errors="replace")
 
     def args(self, target: int, capacity: int) -> int:
         raw = json.dumps(self.run_.arguments, sort_keys=True).encode()
-        self.write(target, raw[:capacity])
+        self.write(target, raw[: capacity & 0xFFFFFFFF])
         return len(raw)
 
     # Pausing

@@ -138,7 +138,7 @@ REFUSED: dict[int, str] = {
     0x26: "changes to a table, which a snapshot would miss",
     0xD0: "references, which a snapshot cannot hold",
     0xD1: "references, which a snapshot cannot hold",
-    0xD2: "references, which a snapshot cannot hold",
+    **dict.fromkeys(range(0xD2, 0xD7), "references, which a snapshot cannot hold"),
     0xFC0008: "passive data segments, whose state a snapshot would miss",
     0xFC0009: "passive data segments, whose state a snapshot would miss",
     0xFC000C: "changes to a table, which a snapshot would miss",
@@ -147,6 +147,7 @@ REFUSED: dict[int, str] = {
     0xFC000F: "changes to a table, which a snapshot would miss",
     0xFC0010: "table sizes, which it may not change either",
     0xFC0011: "changes to a table, which a snapshot would miss",
+    **dict.fromkeys(range(0xFC0013, 0xFC0017), "wide arithmetic"),
 }
 """Instructions of WebAssembly that a guest may not use, each with the feature's name."""
 
