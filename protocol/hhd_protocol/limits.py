@@ -138,3 +138,11 @@ GUEST_STRETCH_INSTRS_MAX = 1_000_000
 
 MODULE_BYTES_MAX = 16 * 1024 * 1024
 """A guest module: ours are under 1 MiB; the passes take about a minute for one of this size."""
+NATIVE_LINE_BYTES_MAX = 128 * 1024 * 1024
+"""One line of a native session: a 20 MB tool output and a 32 MB PDF in base64 occur; a longer line is skipped."""
+
+NATIVE_BASES_MAX = 64
+"""Ancestors of a Codex fork: a fork of a fork of a fork is already rare."""
+
+NATIVE_UNPACKED_BYTES_MAX = 16 * 1024 * 1024 * 1024
+"""What a compressed session may unpack to, on disk: larger than any seen, smaller than a bomb."""

@@ -18,7 +18,14 @@ from hhd_protocol.transcript.account import (
     Verdict,
     counts,
 )
-from hhd_protocol.transcript.encoding import decode_header, decode_item, encode_header, encode_item, well_formed
+from hhd_protocol.transcript.encoding import (
+    decode_header,
+    decode_item,
+    encode_header,
+    encode_item,
+    parts_text,
+    well_formed,
+)
 from hhd_protocol.transcript.items import (
     At,
     Branch,
@@ -82,5 +89,6 @@ __all__ = [
     "decode_item",
     "encode_header",
     "encode_item",
+    "parts_text",
     "well_formed",
 ]

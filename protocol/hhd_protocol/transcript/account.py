@@ -164,41 +164,63 @@ OTHER_KINDS = "(other kinds)"
 """Where records are counted whose kind found no row of its own."""
 
 
-class _Row:
-    __slots__ = ("complete", "lines", "records")
+class Row:
+    """All records of one verdict, reason and kind, while they are counted."""
+
+    __slots__ = ("_first", "_last", "complete", "file", "lines", "records")
 
     def __init__(self) -> None:
         self.records = 0
-        self.lines: list[list[int]] = []
+        self.lines: list[tuple[int, int, int]] = []
         self.complete = True
+        self.file = self._first = self._last = 0
+
+    def add(self, line: int, file: int = 0) -> None:
+        """Count the record at `line`."""
+        self.records += 1
+        if line == self._last + 1 and file == self.file and self._first:
+            self._last = line
+        else:
+            self._keep()
+            self.file, self._first, self._last = file, line, line
+
+    def ranges(self) -> tuple[tuple[int, int, int], ...]:
+        """Where the records are."""
+        self._keep()
+        self._first = 0
+        return tuple(self.lines)
+
+    def _keep(self) -> None:
+        if not self._first:
+            return
+        if len(self.lines) < ACCOUNT_RANGES_MAX:
+            self.lines.append((self.file, self._first, self._last))
+        else:
+            self.complete = False
 
 
 class AccountBook:
     """Gathers verdicts while a source is read; memory is bounded whatever the source holds."""
 
     def __init__(self) -> None:
-        self.records = 0
-        self._rows: dict[tuple[Verdict, Reason, str], _Row] = {}
+        self._rows: dict[tuple[Verdict, Reason, str], Row] = {}
         self._changes: dict[tuple[LossKind, Did, str], Loss] = {}
+
+    def row(self, verdict: Verdict, reason: Reason, kind: str) -> Row:
+        """Where records of this verdict, reason and kind are counted; for loops that count many."""
+        found = self._rows.get((verdict, reason, kind))
+        if found is None:
+            name = kind[:ACCOUNT_KIND_CHARS_MAX] if len(self._rows) < ACCOUNT_TALLIES_MAX else OTHER_KINDS
+            found = self._rows.setdefault((verdict, reason, name), Row())
+        return found
 
     def add(self, verdict: Verdict, reason: Reason, kind: str, line: int, file: int = 0) -> None:
         """Give the record at `line` of `file` its one verdict."""
-        self.records += 1
-        row = self._rows.get((verdict, reason, kind))
-        if row is None:
-            row = self._new_row(verdict, reason, kind)
-        row.records += 1
-        last = row.lines[-1] if row.lines else None
-        if last is not None and last[0] == file and last[2] == line - 1:
-            last[2] = line
-        elif len(row.lines) < ACCOUNT_RANGES_MAX:
-            row.lines.append([file, line, line])
-        else:
-            row.complete = False
+        self.row(verdict, reason, kind).add(line, file)
 
     def used(self, kind: str, line: int, file: int = 0) -> None:
         """The record became at least one item."""
-        self.add(Verdict.USED, Reason.ITEM, kind, line, file)
+        self.row(Verdict.USED, Reason.ITEM, kind).add(line, file)
 
     def change(self, kind: LossKind, did: Did, why: str, source: At) -> None:
         """Note that something was altered while reading (not a verdict of its own)."""
@@ -208,26 +230,22 @@ class AccountBook:
         else:
             self._changes[kind, did, why] = msgspec.structs.replace(known, count=known.count + 1)
 
-    def close(self) -> Account:
-        """Return the account as it stands."""
+    def close(self, records: int) -> Account:
+        """Return the account as it stands, of a source of `records` lines."""
         tallies = [
             Tally(
                 verdict=verdict,
                 reason=reason,
                 kind=kind,
                 records=row.records,
-                lines=tuple((file, first, last) for file, first, last in row.lines),
+                lines=row.ranges(),
                 lines_complete=row.complete,
             )
             for (verdict, reason, kind), row in self._rows.items()
         ]
         order = list(Verdict)
         tallies.sort(key=lambda t: (order.index(t.verdict), -t.records, t.reason.value, t.kind))
-        return Account(records=self.records, tallies=tuple(tallies), changes=tuple(self._changes.values()))
-
-    def _new_row(self, verdict: Verdict, reason: Reason, kind: str) -> _Row:
-        name = kind[:ACCOUNT_KIND_CHARS_MAX] if len(self._rows) < ACCOUNT_TALLIES_MAX else OTHER_KINDS
-        return self._rows.setdefault((verdict, reason, name), _Row())
+        return Account(records=records, tallies=tuple(tallies), changes=tuple(self._changes.values()))
 
 
 def counts(losses: Iterable[Loss]) -> dict[tuple[LossKind, Did], int]:

@@ -2,12 +2,13 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterable
 from typing import Annotated
 
 import msgspec
 
 from hhd_protocol.errors import FormatError, NewerVersionError
-from hhd_protocol.transcript.items import Header, Item
+from hhd_protocol.transcript.items import Header, Item, Part, TextPart
 
 TRANSCRIPT_VERSION = 1
 
@@ -48,6 +49,11 @@ def decode_item(line: bytes) -> Item:
         return _items.decode(line)
     except (msgspec.MsgspecError, UnicodeDecodeError, RecursionError) as error:
         raise FormatError("the line is not an item of a transcript") from error
+
+
+def parts_text(parts: Iterable[Part]) -> str:
+    """The plain text of `parts`, joined; pictures and other parts have none."""
+    return "".join(part.text for part in parts if type(part) is TextPart)
 
 
 def well_formed(text: str) -> str:

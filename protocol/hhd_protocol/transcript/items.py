@@ -269,7 +269,7 @@ class Subagent(msgspec.Struct, frozen=True, gc=False, kw_only=True):
 
     id: str
     path: str | None
-    records: int
+    records: int | None
     call: str | None = None
     type: str | None = None
     description: str | None = None
