@@ -5,7 +5,7 @@ from __future__ import annotations
 from hypothesis import given
 from hypothesis import strategies as st
 
-from hhd.base.text import visible, visible_bytes
+from hhd.base.text import visible, visible_bytes, visible_parts
 
 
 def test_control_sequences_and_direction_overrides_become_visible() -> None:
@@ -19,3 +19,12 @@ def test_nothing_that_moves_a_cursor_is_left(text: str) -> None:
     assert all(char in "\n\t" or char.isprintable() or char.isspace() for char in visible(text))
     assert "\x1b" not in visible(text)
     assert "\x9b" not in visible(text)
+
+
+def test_a_character_cut_by_the_end_of_a_part_is_shown_whole() -> None:
+    text = "aé€😀" * 3
+    raw = text.encode()
+    for cut in range(len(raw) + 1):
+        assert "".join(visible_parts([raw[:cut], raw[cut:]])) == text
+    assert "".join(visible_parts([b"a\xe2", b"\x1b["])) == "a\\xe2\\x1b["
+    assert "".join(visible_parts([b"a\xff\xf0\x9f"])) == "a\\xff\\xf0\\x9f"

@@ -70,6 +70,15 @@ SOURCES = {
           (i32.store (local.get $i) (local.get $i))
           (br_if $touch (i32.lt_u (local.tee $i (i32.add (local.get $i) (i32.const 409600))) (i32.const 16700000))))
         (loop $ever (br $ever)))""",
+    # Fills 2 MiB with bytes that do not compress, then spins for ever.
+    "noise": """
+      (func (export "hhd_run") (local $i i32) (local $n i32)
+        (drop (memory.grow (i32.const 32)))
+        (loop $fill
+          (local.set $n (i32.add (i32.mul (local.get $n) (i32.const 1664525)) (i32.const 1013904223)))
+          (i32.store (local.get $i) (i32.xor (local.get $n) (i32.shr_u (local.get $n) (i32.const 16))))
+          (br_if $fill (i32.lt_u (local.tee $i (i32.add (local.get $i) (i32.const 4))) (i32.const 2097152))))
+        (loop $ever (br $ever)))""",
     # Fails: traps after a while.
     "traps": """
       (func (export "hhd_run") (local i32) (local.set 0 (i32.const 3000))

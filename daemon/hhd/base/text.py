@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import unicodedata
+from collections.abc import Iterable, Iterator
 
 _KEPT = frozenset("\n\t")
 _HIDDEN = frozenset({"Cc", "Cf", "Cn", "Cs", "Co", "Zl", "Zp"})
@@ -21,6 +22,29 @@ def visible(text: str, *, one_line: bool = False) -> str:
 def visible_bytes(raw: bytes) -> str:
     """Return `raw`, as far as it is UTF-8, like `visible`; other bytes become `\\xNN`."""
     return visible(raw.decode("utf-8", "surrogateescape"))
+
+
+def visible_parts(parts: Iterable[bytes]) -> Iterator[str]:
+    """Yield `parts` like `visible_bytes`; a character that the end of a part cuts is shown with the next one."""
+    held = b""
+    for part in parts:
+        raw = held + part
+        whole = len(raw) - _unfinished(raw)
+        held = raw[whole:]
+        yield visible_bytes(raw[:whole])
+    yield visible_bytes(held)
+
+
+def _unfinished(raw: bytes) -> int:
+    """How many bytes at the end of `raw` may be the beginning of a UTF-8 character."""
+    for back in range(1, min(3, len(raw)) + 1):
+        byte = raw[-back]
+        if byte >= 0xC0:
+            length = 2 if byte < 0xE0 else 3 if byte < 0xF0 else 4
+            return back if length > back else 0
+        if byte < 0x80:
+            return 0
+    return 0
 
 
 def _shown(char: str, one_line: bool) -> str:

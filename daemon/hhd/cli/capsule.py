@@ -10,7 +10,7 @@ import click
 
 from hhd import app
 from hhd.base.errors import UsageError
-from hhd.base.text import visible_bytes
+from hhd.base.text import visible_parts
 from hhd.cli import going
 from hhd.cli.capsule_report import SLICE_MS, described, show, typed
 from hhd.cli.run import FOLDER, MODEL
@@ -111,11 +111,12 @@ def info(file: Path, as_json: bool) -> None:
 @_FILE
 def transcript(file: Path) -> None:
     """Print what the program in FILE said: its very bytes, control characters made visible on a terminal."""
-    shown = sys.stdout.isatty()
-    for part in app.capsule_transcript(file):
-        if shown:
-            sys.stdout.write(visible_bytes(part))
-        else:
+    parts = app.capsule_transcript(file)
+    if sys.stdout.isatty():
+        for text in visible_parts(parts):
+            sys.stdout.write(text)
+    else:
+        for part in parts:
             sys.stdout.buffer.write(part)
     sys.stdout.flush()
 
