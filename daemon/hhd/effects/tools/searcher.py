@@ -179,11 +179,12 @@ def _grep(request: dict[str, Any], search: _Search, root: int) -> list[str]:
         text = raw.decode(wide, "replace") if wide else textfile.decode(raw)
         path = _said(parts)
         for number, line in enumerate(text.split("\n"), 1):
+            line = line.removesuffix("\r")
             if expression.search(line):
                 if len(lines) == request["limit"]:
                     search.left_out["lines: there are more"] = 1
                     return lines
-                lines.append(f"{path}:{number}:{_short(line.rstrip(chr(13)), request['chars_max'])}")
+                lines.append(f"{path}:{number}:{_short(line, request['chars_max'])}")
     return lines
 
 
