@@ -33,7 +33,7 @@ def test_a_long_stream_loses_its_middle_at_line_ends() -> None:
 def test_nothing_is_lost_unsaid(pieces: list[bytes], bytes_max: int) -> None:
     whole = b"".join(pieces).replace(b"[", b"(")
     text = keep([piece.replace(b"[", b"(") for piece in pieces], bytes_max)
-    found = re.search(r"\n\[(\d+) bytes are left out here\]\n", text)
+    found = re.search(r"\n?\[(\d+) bytes are left out here\]\n", text)
     if found is None:
         assert text == whole.decode("utf-8", "backslashreplace") and len(whole) <= bytes_max // 2 * 2
         return
@@ -42,6 +42,6 @@ def test_nothing_is_lost_unsaid(pieces: list[bytes], bytes_max: int) -> None:
     kept = len(whole) - cut
     assert kept <= bytes_max
     heads = {whole[:size].decode("utf-8", "backslashreplace") for size in range(kept + 2)}
-    assert text[: found.start()] in heads
+    assert text[: found.start()] in heads or text[: found.start()] + "\n" in heads
     tails = {whole[len(whole) - size :].decode("utf-8", "backslashreplace") for size in range(kept + 1)}
     assert text[found.end() :] in tails

@@ -36,11 +36,12 @@ class Kept:
         cut, tail = self._cut + over, tail[over:]
         if not cut:
             return _decoded(bytes(self._head) + tail)
-        head = self._head.rpartition(b"\n")[0] or bytes(self._head)
+        head = bytes(self._head[: self._head.rfind(b"\n") + 1] or self._head)
         if (begin := tail.find(b"\n") + 1) and begin < len(tail):
             cut, tail = cut + begin, tail[begin:]
         cut += len(self._head) - len(head)
-        return f"{_decoded(bytes(head))}\n[{cut} bytes are left out here]\n{_decoded(tail)}"
+        gap = "" if head.endswith(b"\n") else "\n"
+        return f"{_decoded(head)}{gap}[{cut} bytes are left out here]\n{_decoded(tail)}"
 
 
 def _decoded(raw: bytes) -> str:
