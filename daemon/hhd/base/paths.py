@@ -25,6 +25,11 @@ def cache_folder() -> Path:
     return _folder("HHD_CACHE_HOME", "XDG_CACHE_HOME", ".cache", "Caches")
 
 
+def own_folders() -> tuple[Path, ...]:
+    """All of the above, links resolved: what no tool of a session comes near."""
+    return tuple(folder().resolve() for folder in (data_folder, config_folder, cache_folder))
+
+
 def private_folder(folder: Path) -> Path:
     """Make `folder` exist as ours alone (0700) and return it.
 

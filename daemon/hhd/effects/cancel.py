@@ -34,15 +34,19 @@ class Cancel:
 
     @contextlib.contextmanager
     def on_interrupt(self) -> Iterator[None]:
-        """Within the block Ctrl-C sets this instead of raising, so that what was begun is also recorded as ended."""
-        if threading.current_thread() is not threading.main_thread():
+        """Within the block Ctrl-C sets this instead of raising, so that what was begun is also recorded as ended.
+
+        A handler of the caller's own stays: whoever has one turns Ctrl-C into a wish already.
+        """
+        main = threading.current_thread() is threading.main_thread()
+        if not main or signal.getsignal(signal.SIGINT) is not signal.default_int_handler:
             yield
             return
-        before = signal.signal(signal.SIGINT, lambda *_: self.set())
+        signal.signal(signal.SIGINT, lambda *_: self.set())
         try:
             yield
         finally:
-            signal.signal(signal.SIGINT, before)
+            signal.signal(signal.SIGINT, signal.default_int_handler)
 
     def close(self) -> None:
         """Give both descriptors back."""

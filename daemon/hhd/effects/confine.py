@@ -29,6 +29,7 @@ from types import TracebackType
 
 from hhd.base.errors import RefusedError
 from hhd.base.files import sync_file, write_all
+from hhd.base.paths import own_folders
 from hhd.base.text import visible
 from hhd.effects.limits import LINKS_MAX, NAME_BYTES_MAX, PATH_BYTES_MAX
 
@@ -63,11 +64,11 @@ class Inside:
 class Workspace:
     """One folder of this device and the only way tools reach files in it."""
 
-    def __init__(self, folder: Path, *, hidden: Sequence[Path] = ()) -> None:
+    def __init__(self, folder: Path, *, hidden: Sequence[Path] | None = None) -> None:
         """Open `folder`, which the person chose (links in its own path are theirs).
 
-        `hidden` folders (hhd's own) are refused wherever a path meets them. Raises RefusedError if `folder` is not one,
-        cannot be opened, or lies so that all of it is hidden.
+        `hidden` folders (None: hhd's own) are refused wherever a path meets them. Raises RefusedError if `folder` is
+        not one, cannot be opened, or is hidden itself.
         """
         try:
             self.folder = folder.resolve(strict=True)
@@ -76,7 +77,9 @@ class Workspace:
             reason = error.strerror if isinstance(error, OSError) else "its links lead in a circle"
             raise RefusedError(f"The folder {folder} cannot be used as a workspace: {reason}.") from None
         self.hidden = frozenset(
-            (found.st_dev, found.st_ino) for path in hidden if (found := _stat_path(path)) is not None
+            _identity(found)
+            for path in (own_folders() if hidden is None else hidden)
+            if (found := _stat_path(path)) is not None
         )
         if _identity(os.fstat(self.fd)) in self.hidden:
             self.close()

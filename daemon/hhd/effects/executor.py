@@ -27,6 +27,7 @@ from hashlib import sha256
 from typing import Protocol
 
 from hhd.base.errors import RefusedError, UncertainError, UserError
+from hhd.base.text import visible
 from hhd.effects.approvals import Answer, Approver, Choice, Grants, Question
 from hhd.effects.cancel import Cancel, Interrupted
 from hhd_protocol.ids import Sha256
@@ -135,13 +136,19 @@ WAYS_TO_SETTLE = (
 )
 
 
+_SHOWN_BYTES = 2000
+"""Of a reply that could not be written, in the error: enough to know what happened, and still readable."""
+
+
 class UnwrittenReply(UncertainError):
     """An effect ran and its reply could not be written; `reply` is it."""
 
     def __init__(self, reply: bytes, reason: str) -> None:
+        said = visible(reply[:_SHOWN_BYTES].decode("utf-8", "replace"), one_line=True)
+        said += f" ({len(reply) - _SHOWN_BYTES} bytes more)" if len(reply) > _SHOWN_BYTES else ""
         super().__init__(
             f"The step ran, but its result could not be written ({reason}). It will not run again by itself: make room "
-            "and go on, and say then what happened (--ran OUTPUT)."
+            f"and go on, and say then what happened (--ran OUTPUT). Its result was: {said}"
         )
         self.reply = reply
 

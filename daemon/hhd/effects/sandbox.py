@@ -1,8 +1,9 @@
 """Walls around a command: bubblewrap where it works, and a plain statement where it does not.
 
-Inside: the whole file system read-only, the workspace writable, a fresh /tmp and /run, devices reduced to the
-harmless ones, process ids of its own (so nothing outside can be seen or signalled, and everything inside ends with the
-command), no capabilities, and neither hhd's folders nor the places where other programs keep keys and sockets.
+Inside: the whole file system read-only, the workspace writable (but git's hooks and settings, `gitwalls`), a fresh /tmp
+and /run, a ~/.cache that only commands of sessions share, devices reduced to the harmless ones, process ids of its own
+(so nothing outside can be seen or signalled, and everything inside ends with the command), no capabilities, and
+neither hhd's folders nor the places where other programs keep keys and sockets.
 
 Whether it works is found by running it, never by reading settings: containers and security modules refuse it in
 many ways. Where it is off, tools still run; `Sandbox.status` says that, and why.
@@ -21,9 +22,10 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 
-from hhd.base import paths
 from hhd.base.errors import RefusedError
+from hhd.base.paths import cache_folder, own_folders
 from hhd.base.text import visible
+from hhd.effects import gitwalls
 
 _PROBE_SECONDS_MAX = 10.0
 """bubblewrap itself takes 5 ms; what takes seconds hangs."""
@@ -49,22 +51,33 @@ class SandboxConfig:
     use: str = "auto"
     """`auto`: where it works; `require`: tools that run commands wait where it does not; `off`."""
     network: bool = True
+    git: str = "protected"
+    """`protected`: hooks and settings of the workspace's repository are read-only; `writable`."""
     hide: tuple[Path, ...] = ()
+    writable: tuple[Path, ...] = ()
+    """Folders besides the workspace that commands may write to: caches and the like."""
 
     @classmethod
     def from_table(cls, table: Mapping[str, object]) -> SandboxConfig:
         """Read the TOML table; raises RefusedError for a key or value that has no meaning."""
-        known = {"use", "network", "hide"}
+        known = {"use", "network", "git", "hide", "writable"}
         if unknown := sorted(set(table) - known):
             raise RefusedError(f"[policy.sandbox] has no setting {unknown[0]!r}; it has {', '.join(sorted(known))}.")
-        use, network, hide = table.get("use", "auto"), table.get("network", True), table.get("hide", [])
+        use, network = table.get("use", "auto"), table.get("network", True)
         if use not in ("auto", "require", "off"):
             raise RefusedError("[policy.sandbox] use must be auto, require or off.")
         if not isinstance(network, bool):
             raise RefusedError("[policy.sandbox] network must be true or false.")
-        if not isinstance(hide, list) or not all(isinstance(item, str) and item for item in hide):
-            raise RefusedError("[policy.sandbox] hide must be a list of folders and files.")
-        return cls(use=str(use), network=network, hide=tuple(Path(item).expanduser() for item in hide))
+        git = table.get("git", "protected")
+        if git not in ("protected", "writable"):
+            raise RefusedError("[policy.sandbox] git must be protected or writable.")
+        return cls(
+            use=str(use),
+            network=network,
+            git=str(git),
+            hide=_places(table, "hide"),
+            writable=_places(table, "writable"),
+        )
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -76,6 +89,8 @@ class Sandbox:
     network: bool
     hidden: tuple[Path, ...]
     required: bool = False
+    git_protected: bool = True
+    writable: tuple[Path, ...] = ()
 
     def wrap(self, command: Sequence[str], workspace: Path, *, info_fd: int | None = None) -> list[str]:
         """Return the words that run `command` in `workspace`, within the walls if there are any.
@@ -94,13 +109,14 @@ class Sandbox:
                 f"Commands run without a sandbox: {self.reason}.",
                 "They run as you: they can read your files, hhd's own included, and reach the network.",
             ]
-        shown = ", ".join(visible(str(path), one_line=True) for path in self.hidden)
+        more = "".join(f", {_short(path)}" for path in self.writable)
+        git = "; hooks and settings of its git repository are not" if self.git_protected else ""
+        hidden = ", ".join(_short(path) for path in self.hidden if os.path.exists(path))
+        network = "They reach the network, and by it services of this machine." if self.network else "No network."
         return [
-            "Commands run in a sandbox (bubblewrap): only the workspace is writable, /tmp is fresh for each command.",
-            f"Hidden from them: {shown}, /run, other processes.",
-            "They can reach the network, and by it services of this machine."
-            if self.network
-            else "They have no network.",
+            f"Commands run in a sandbox (bubblewrap). Writable: the workspace{more}{git}. Each gets a fresh /tmp.",
+            f"Hidden from them: {hidden or 'nothing that exists'}, /run, other processes.",
+            network,
         ]
 
     def _walls(self, workspace: Path) -> list[str]:
@@ -110,17 +126,14 @@ class Sandbox:
         words += ["--dev", "/dev", "--proc", "/proc", "--tmpfs", "/tmp", "--tmpfs", "/run"]
         for kept in _KEPT_IN_RUN:
             words += ["--ro-bind-try", kept, kept]
-        present = list(dict.fromkeys(path.resolve() for path in self.hidden if path.exists()))
+        present = list(dict.fromkeys(path.resolve() for path in self.hidden if os.path.exists(path)))
         around = [path for path in present if workspace.is_relative_to(path)]
+        words += _cache()
         words += [word for path in around for word in _hide(path)]
-        words += ["--bind", str(workspace), str(workspace)]
+        words += [word for path in (*self.writable, workspace) for word in ("--bind-try", str(path), str(path))]
+        words += gitwalls.walls(workspace) if self.git_protected else gitwalls.opened(workspace)
         words += [word for path in present if path not in around for word in _hide(path)]
         return [*words, "--chdir", str(workspace)]
-
-
-def own_folders() -> tuple[Path, ...]:
-    """hhd's folders on this device, links resolved: no tool gets near them."""
-    return tuple(folder().resolve() for folder in (paths.data_folder, paths.config_folder, paths.cache_folder))
 
 
 def detect(config: SandboxConfig | None = None, *, search: str | None = None) -> Sandbox:
@@ -132,13 +145,49 @@ def detect(config: SandboxConfig | None = None, *, search: str | None = None) ->
     reason = "it is switched off in the configuration" if config.use == "off" else "bubblewrap (bwrap) is not installed"
     if sys.platform != "linux" and config.use != "off":
         program, reason = None, "bubblewrap exists on Linux only"
-    found = Sandbox(program=program, reason="", network=config.network, hidden=hidden, required=required)
+    found = Sandbox(
+        program=program,
+        reason="",
+        network=config.network,
+        hidden=hidden,
+        required=required,
+        git_protected=config.git == "protected",
+        writable=config.writable,
+    )
     if program is not None:
         failure = _probe(found)
         if failure is None:
             return found
         reason = failure
     return Sandbox(program=None, reason=reason, network=True, hidden=hidden, required=required)
+
+
+def _places(table: Mapping[str, object], key: str) -> tuple[Path, ...]:
+    value = table.get(key, [])
+    if not isinstance(value, list) or not all(isinstance(item, str) and item[:1] in ("/", "~") for item in value):
+        raise RefusedError(f"[policy.sandbox] {key} must be a list of absolute paths, or of paths that begin with ~/.")
+    return tuple(Path(item).expanduser() for item in value)
+
+
+def _cache() -> list[str]:
+    """Words that put a folder of ours in the place of ~/.cache, where builds keep what makes the next one fast.
+
+    The person's own stays out of reach: what is put into a cache is run later, outside.
+    """
+    own = cache_folder() / "commands"
+    shown = Path.home() / ".cache"
+    try:
+        for folder in (own, shown):
+            folder.mkdir(parents=True, exist_ok=True, mode=0o700)
+    except OSError:
+        return []
+    return ["--bind", str(own), str(shown.resolve())]
+
+
+def _short(path: Path) -> str:
+    home = Path.home()
+    shown = f"~/{path.relative_to(home)}" if path.is_relative_to(home) else str(path)
+    return visible(shown, one_line=True)
 
 
 def _secrets() -> list[Path]:

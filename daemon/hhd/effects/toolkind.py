@@ -18,7 +18,7 @@ from hhd.effects.confine import PathRefused, Workspace
 from hhd.effects.environment import for_commands, named
 from hhd.effects.executor import Ready, Refusal, Waits, Why
 from hhd.effects.policy import Policy, Verdict
-from hhd.effects.sandbox import Sandbox, SandboxConfig, detect, own_folders
+from hhd.effects.sandbox import Sandbox, SandboxConfig, detect
 from hhd.effects.tools.table import TOOLS
 from hhd.effects.tools.tool import Call, CallRefused, Context, Reply, Subject, failed, parse
 from hhd_protocol.journal import Entry
@@ -62,7 +62,7 @@ class ToolKind:
         variables = os.environ if environ is None else environ
         return cls(
             session=session,
-            workspace=Workspace(folder, hidden=own_folders()),
+            workspace=Workspace(folder),
             sandbox=sandbox,
             environment=for_commands(variables, named=names, secrets=secrets, walled=sandbox.program is not None),
             policy=policy,
