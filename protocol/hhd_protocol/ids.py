@@ -24,3 +24,9 @@ ObjectName = NewType("ObjectName", bytes)
 
 PageId = NewType("PageId", bytes)
 """Content, for who can read it: keyed BLAKE2b, 32 bytes."""
+
+SessionId = NewType("SessionId", bytes)
+"""A session, its own and never a native id: the 32-byte hash of the record that created it."""
+
+CheckpointId = NewType("CheckpointId", bytes)
+"""A checkpoint: the SHA-256 of its record."""

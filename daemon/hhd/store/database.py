@@ -1,0 +1,317 @@
+"""The one SQLite file: opening it, what makes a commit a promise, and its tally.
+
+WAL with `synchronous=FULL` makes one fdatasync of each commit, after which a power cut leaves it whole (`fullfsync`
+on macOS, where fsync alone stops at the drive's cache). Readers of other processes go on beside a writer. `tally`
+keeps, for each table, how many rows it has and the XOR of their names: a row that damage made unreachable is missed,
+which no check of the rows that are left could notice.
+
+A connection must not cross a fork: SQLite would let the child's exit drop the parent's locks.
+"""
+
+from __future__ import annotations
+
+import contextlib
+import os
+import shutil
+import sqlite3
+from collections.abc import Callable, Iterator
+from pathlib import Path
+
+from hhd.base import files
+from hhd.store.errors import BusyError, DamagedStoreError, FullStoreError, NewerStoreError
+
+FORMAT = 1
+"""Number of the layout below; `format` beside the file repeats it for who cannot open the file."""
+
+FILE = "store.db"
+SYNCHRONOUS = "FULL"
+BUSY_SECONDS = 15.0
+"""A commit takes milliseconds; only an import of a large log or `hhd gc` holds the lock for seconds."""
+
+_TALLY_BYTES = 16
+_SCHEMA = (
+    "CREATE TABLE meta(k TEXT PRIMARY KEY, v BLOB NOT NULL) WITHOUT ROWID",
+    "CREATE TABLE tally(t INTEGER PRIMARY KEY, n INTEGER NOT NULL, x BLOB NOT NULL)",
+    "CREATE TABLE rows(name BLOB PRIMARY KEY, sealed BLOB NOT NULL) WITHOUT ROWID",
+    "CREATE TABLE objects(n INTEGER PRIMARY KEY, sealed BLOB NOT NULL)",
+)
+ROWS, OBJECTS = 1, 2
+TABLES = {ROWS: "rows", OBJECTS: "objects"}
+
+Migration = Callable[[sqlite3.Connection], None]
+MIGRATIONS: dict[int, Migration] = {}
+"""From format N to N+1; run in one transaction, after a copy of the file was made."""
+
+
+class Database:
+    """A connection with explicit, re-entrant transactions. Used by one thread at a time."""
+
+    def __init__(self, folder: Path, connection: sqlite3.Connection) -> None:
+        self.folder, self._connection, self._depth, self._pid = folder, connection, 0, os.getpid()
+        self._changes: dict[int, list[int]] = {}
+
+    @classmethod
+    def create(cls, folder: Path) -> Database:
+        """Make a new, empty store file; an unfinished one of an earlier attempt is replaced."""
+        for name in (FILE, f"{FILE}-wal", f"{FILE}-shm", f"{FILE}-journal"):
+            (folder / name).unlink(missing_ok=True)
+        with translated(folder):
+            connection = _connect(folder / FILE)
+            connection.execute("BEGIN IMMEDIATE")
+            for statement in _SCHEMA:
+                connection.execute(statement)
+            connection.execute(f"PRAGMA user_version={FORMAT}")
+            connection.executemany("INSERT INTO tally VALUES(?,0,?)", [(t, bytes(_TALLY_BYTES)) for t in TABLES])
+            connection.execute("COMMIT")
+        os.chmod(folder / FILE, 0o600)
+        files.sync_folder(folder)
+        return cls(folder, connection)
+
+    @classmethod
+    def open(cls, folder: Path) -> Database:
+        """Open the store file; raises DamagedStoreError if there is none or it is not one, NewerStoreError."""
+        path = folder / FILE
+        try:
+            size = path.stat().st_size
+        except FileNotFoundError:
+            size = 0
+        if not size:
+            raise DamagedStoreError(
+                f"The store in {folder} has lost its file {FILE}; nothing was changed. Restore it from a "
+                "backup, or move the folder away to begin anew."
+            )
+        with translated(folder):
+            connection = _connect(path)
+            number = connection.execute("PRAGMA user_version").fetchone()[0]
+        if number > FORMAT:
+            connection.close()
+            raise newer(folder, number)
+        if number < FORMAT:
+            _migrate(folder, connection, number)
+        return cls(folder, connection)
+
+    @staticmethod
+    def holds_something(folder: Path) -> bool:
+        """Say whether the file was finished: its layout is written in one transaction."""
+        with translated(folder):
+            connection = sqlite3.connect(folder / FILE)
+            try:
+                return bool(connection.execute("SELECT 1 FROM sqlite_master").fetchone())
+            finally:
+                connection.close()
+
+    def close(self) -> None:
+        """Close the file; the last one to close it folds the write-ahead log into it."""
+        if self._pid == os.getpid():
+            with contextlib.suppress(sqlite3.Error):
+                self._connection.close()
+
+    @contextlib.contextmanager
+    def transaction(self) -> Iterator[None]:
+        """All writes within become durable together at the end of the outermost one, or none does.
+
+        Raises FullStoreError when there is no room, BusyError when another process writes for too long.
+        """
+        self._insist_on_own_process()
+        if self._depth:
+            self._depth += 1
+            try:
+                yield
+            finally:
+                self._depth -= 1
+            return
+        with translated(self.folder):
+            self._connection.execute("BEGIN IMMEDIATE")
+        self._depth, self._changes = 1, {}
+        try:
+            yield
+            with translated(self.folder):
+                self._write_tally()
+                self._connection.execute("COMMIT")
+        except BaseException:
+            with contextlib.suppress(sqlite3.Error):
+                self._connection.execute("ROLLBACK")
+            raise
+        finally:
+            self._depth = 0
+
+    @contextlib.contextmanager
+    def snapshot(self) -> Iterator[None]:
+        """What is read within belongs to one moment, whatever others write meanwhile."""
+        self._insist_on_own_process()
+        if self._depth or self._connection.in_transaction:
+            yield
+            return
+        with translated(self.folder):
+            self._connection.execute("BEGIN")
+        try:
+            yield
+        finally:
+            with contextlib.suppress(sqlite3.Error):
+                self._connection.execute("COMMIT")
+
+    def read(self, statement: str, *values: object) -> sqlite3.Cursor:
+        """Run a query; raises DamagedStoreError if the file does not hold together."""
+        self._insist_on_own_process()
+        with translated(self.folder):
+            return self._connection.execute(statement, values)
+
+    def first(self, statement: str, *values: object) -> tuple[object, ...] | None:
+        """Return the first row of a query, None if it has none."""
+        self._insist_on_own_process()
+        with translated(self.folder):
+            row = self._connection.execute(statement, values).fetchone()
+        return None if row is None else tuple(row)
+
+    def write(self, statement: str, *values: object) -> int:
+        """Change something within a transaction; return how many rows changed."""
+        assert self._depth, "a write outside a transaction"
+        with translated(self.folder):
+            return self._connection.execute(statement, values).rowcount
+
+    def count(self, table: int, name: bytes, added: int) -> None:
+        """Note in the tally that the row `name` was added (1) or removed (-1)."""
+        n, x = self._changes.setdefault(table, [0, 0])
+        self._changes[table] = [n + added, x ^ int.from_bytes(name[:_TALLY_BYTES], "big")]
+
+    def tally(self, table: int) -> tuple[int, int]:
+        """Return the number of rows that `table` should have, and the XOR of their names."""
+        row = self.first("SELECT n, x FROM tally WHERE t=?", table)
+        if row is None or not isinstance(row[0], int) or not isinstance(row[1], bytes):
+            raise DamagedStoreError(f"The tally of table {TABLES[table]} is damaged; run `hhd check --repair`.")
+        return row[0], int.from_bytes(row[1], "big")
+
+    def bytes_used(self) -> int:
+        """Return the size of the file, write-ahead log apart."""
+        return self._pragma("page_count") * self._pragma("page_size")
+
+    def bytes_free(self) -> int:
+        """Return how much of the file is free for use again."""
+        return self._pragma("freelist_count") * self._pragma("page_size")
+
+    def shrink(self) -> None:
+        """Give free space back to the disk; needs as much room again as the store uses."""
+        assert not self._depth
+        with translated(self.folder):
+            self._connection.execute("VACUUM")
+            self._connection.execute("PRAGMA wal_checkpoint(TRUNCATE)").fetchall()
+
+    def fold(self) -> None:
+        """Move the write-ahead log into the file, as far as no reader needs it."""
+        with translated(self.folder):
+            self._connection.execute("PRAGMA wal_checkpoint(TRUNCATE)").fetchall()
+
+    def integrity(self) -> list[str]:
+        """Return what SQLite itself finds wrong with the file; empty if nothing."""
+        try:
+            found = [str(row[0]) for row in self._connection.execute("PRAGMA integrity_check(100)")]
+        except sqlite3.DatabaseError as error:
+            return [str(error)]
+        return [] if found == ["ok"] else found
+
+    def _pragma(self, name: str) -> int:
+        row = self.first(f"PRAGMA {name}")
+        assert row is not None and isinstance(row[0], int)
+        return row[0]
+
+    def _write_tally(self) -> None:
+        for table, (added, changed) in self._changes.items():
+            n, x = self.tally(table)
+            self.write(
+                "UPDATE tally SET n=?, x=? WHERE t=?", n + added, (x ^ changed).to_bytes(_TALLY_BYTES, "big"), table
+            )
+
+    def _insist_on_own_process(self) -> None:
+        assert self._pid == os.getpid(), "a store was carried across a fork: open it anew in the child"
+
+
+def newer(folder: Path, number: int) -> NewerStoreError:
+    """Return the error for a store of a format this program does not know."""
+    return NewerStoreError(
+        f"The store in {folder} has format {number}, newer than the {FORMAT} that this hhd knows; nothing was changed. "
+        "Upgrade hhd."
+    )
+
+
+@contextlib.contextmanager
+def translated(folder: Path) -> Iterator[None]:
+    """Turn what SQLite raises into our errors."""
+    try:
+        yield
+    except sqlite3.OperationalError as error:
+        code = (error.sqlite_errorcode or 0) & 0xFF
+        if code in (sqlite3.SQLITE_BUSY, sqlite3.SQLITE_LOCKED):
+            raise BusyError(
+                f"Another process is writing to the store in {folder}; nothing was changed. Try again."
+            ) from error
+        if code == sqlite3.SQLITE_FULL or (code == sqlite3.SQLITE_IOERR and _writing(error.sqlite_errorcode)):
+            raise FullStoreError(
+                f"The store in {folder} could not be written: the disk is full or refuses ({error}). What was being "
+                "stored was not kept; everything before it is. Free some space, then go on."
+            ) from error
+        if code in (sqlite3.SQLITE_CORRUPT, sqlite3.SQLITE_NOTADB):
+            raise _damaged(folder, error) from error
+        if code in (sqlite3.SQLITE_CANTOPEN, sqlite3.SQLITE_READONLY, sqlite3.SQLITE_PERM, sqlite3.SQLITE_IOERR):
+            raise DamagedStoreError(f"The store in {folder} cannot be read or written: {error}.") from error
+        raise DamagedStoreError(f"The store in {folder} does not have the tables of its format: {error}.") from error
+    except sqlite3.DatabaseError as error:
+        raise _damaged(folder, error) from error
+
+
+def _damaged(folder: Path, error: Exception) -> DamagedStoreError:
+    return DamagedStoreError(
+        f"The store in {folder} is damaged ({error}); nothing was changed. Run `hhd check`, then `hhd check --repair`."
+    )
+
+
+def _writing(code: int) -> bool:
+    return code in (
+        sqlite3.SQLITE_IOERR_WRITE,
+        sqlite3.SQLITE_IOERR_FSYNC,
+        sqlite3.SQLITE_IOERR_TRUNCATE,
+        sqlite3.SQLITE_IOERR_SHMSIZE,
+        sqlite3.SQLITE_IOERR_SHMOPEN,
+        sqlite3.SQLITE_IOERR_DIR_FSYNC,
+    )
+
+
+def _connect(path: Path) -> sqlite3.Connection:
+    connection = sqlite3.connect(path, timeout=BUSY_SECONDS, isolation_level=None, check_same_thread=False)
+    for pragma in (
+        "journal_mode=WAL",
+        f"synchronous={SYNCHRONOUS}",
+        "fullfsync=1",
+        "checkpoint_fullfsync=1",
+        "cell_size_check=1",
+        "trusted_schema=0",
+        "temp_store=MEMORY",
+        "journal_size_limit=67108864",
+    ):
+        connection.execute(f"PRAGMA {pragma}").fetchall()
+    return connection
+
+
+def _migrate(folder: Path, connection: sqlite3.Connection, number: int) -> None:
+    """Bring an older file to this format after a copy of it was made durable beside it."""
+    missing = [n for n in range(number, FORMAT) if n not in MIGRATIONS]
+    if missing or number < 1:
+        connection.close()
+        raise DamagedStoreError(f"The store in {folder} has format {number}, which no hhd has written.")
+    with translated(folder):
+        connection.execute("PRAGMA wal_checkpoint(TRUNCATE)").fetchall()
+        copy = folder / f"{FILE}.format-{number}"
+        temp = folder / f".{copy.name}.tmp"
+        shutil.copyfile(folder / FILE, temp)
+        fd = os.open(temp, os.O_RDONLY)
+        try:
+            files.sync_file(fd)
+        finally:
+            os.close(fd)
+        os.chmod(temp, 0o600)
+        os.rename(temp, copy)
+        files.sync_folder(folder)
+        connection.execute("BEGIN IMMEDIATE")
+        for n in range(number, FORMAT):
+            MIGRATIONS[n](connection)
+        connection.execute(f"PRAGMA user_version={FORMAT}")
+        connection.execute("COMMIT")

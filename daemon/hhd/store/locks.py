@@ -1,0 +1,62 @@
+"""Who may advance a session, or change the store as a whole: flock on files that nobody reads.
+
+The kernel holds the lock, so it ends with its process however that ends; what a lock file contains (an old pid,
+nothing) means nothing. A forked child gets the descriptor too and would keep the lock after its parent let go, so
+it closes its copies at once; a program that is exec'ed never sees them.
+"""
+
+from __future__ import annotations
+
+import fcntl
+import os
+import weakref
+from pathlib import Path
+
+from hhd.base.paths import private_folder
+
+
+class Lock:
+    """One held lock; released by `release`, by the end of a `with`, or by the end of the process."""
+
+    def __init__(self, fd: int) -> None:
+        self._fd: int | None = fd
+        _held.add(self)
+
+    def release(self) -> None:
+        """Let go; again does nothing."""
+        if self._fd is not None:
+            os.close(self._fd)
+            self._fd = None
+
+    def __enter__(self) -> Lock:
+        return self
+
+    def __exit__(self, *_: object) -> None:
+        self.release()
+
+
+_held: weakref.WeakSet[Lock] = weakref.WeakSet()
+
+
+def _close_in_child() -> None:
+    for lock in list(_held):
+        lock.release()
+
+
+os.register_at_fork(after_in_child=_close_in_child)
+
+
+def take(path: Path, *, shared: bool = False, wait: bool = False) -> Lock | None:
+    """Return the lock of `path`, or None if another holds it and we do not `wait`."""
+    private_folder(path.parent)
+    fd = os.open(path, os.O_RDWR | os.O_CREAT | os.O_CLOEXEC | os.O_NOFOLLOW, 0o600)
+    kind = fcntl.LOCK_SH if shared else fcntl.LOCK_EX
+    try:
+        fcntl.flock(fd, kind if wait else kind | fcntl.LOCK_NB)
+    except BlockingIOError:
+        os.close(fd)
+        return None
+    except BaseException:
+        os.close(fd)
+        raise
+    return Lock(fd)

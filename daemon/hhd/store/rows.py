@@ -1,0 +1,163 @@
+"""Small sealed things by name: records, journals, keys, lists, each under a name that says nothing without the key.
+
+A name is a keyed hash of (table, scope, key), so nobody without the key sees which rows belong to one session, or how
+many it has. A value is padded before it is sealed, bound to its name, and sealed under a key of this device alone.
+
+Two shapes grow: a *log* (rows 0, 1, 2, … of one scope, append only), whose length is found by probing, and a *listing*
+(32-byte entries in blocks of 64, one row a block), for what is listed far more often than read.
+"""
+
+from __future__ import annotations
+
+import hashlib
+from collections.abc import Callable, Iterator
+
+from hhd.store.database import ROWS, Database
+from hhd.store.errors import DamagedStoreError
+from hhd_protocol.crypto import NONCE_BYTES, SealError, derive, seal, unseal
+
+ENTRY_BYTES = 32
+BLOCK_ENTRIES = 64
+"""An append rewrites at most 2 KiB, and 10,000 entries are 157 rows."""
+
+_NAME_BYTES = 16
+
+
+class Rows:
+    """The table `rows` of one store, under the keys of this device."""
+
+    def __init__(self, database: Database, local_key: bytes, random: Callable[[int], bytes]) -> None:
+        self._database, self._random = database, random
+        self._name_key, self._seal_key = derive(local_key, "row-names"), derive(local_key, "rows")
+        self._lengths: dict[tuple[str, bytes], int] = {}
+
+    def name(self, table: str, scope: bytes, key: bytes) -> bytes:
+        """Return the name of a row: 16 bytes."""
+        text = b"%s\0%d\0%s%s" % (table.encode("ascii"), len(scope), scope, key)
+        return hashlib.blake2b(text, digest_size=_NAME_BYTES, key=self._name_key, person=b"hhd1.row").digest()
+
+    def get(self, table: str, scope: bytes, key: bytes) -> bytes | None:
+        """Return the value of a row, None if there is no such row; raises DamagedStoreError."""
+        name = self.name(table, scope, key)
+        row = self._database.first("SELECT sealed FROM rows WHERE name=?", name)
+        if row is None:
+            return None
+        assert isinstance(row[0], bytes)
+        return self.opened(name, row[0], table)
+
+    def opened(self, name: bytes, sealed: bytes, table: str = "rows") -> bytes:
+        """Return what a row holds; raises DamagedStoreError if its seal does not hold."""
+        try:
+            padded = unseal(self._seal_key, sealed[:NONCE_BYTES], sealed[NONCE_BYTES:], ad=name)
+        except (SealError, ValueError, TypeError) as error:
+            raise DamagedStoreError(f"Row {name.hex()} of {table} is damaged; run `hhd check`.") from error
+        return padded[4 : 4 + int.from_bytes(padded[:4], "little")]
+
+    def put(self, table: str, scope: bytes, key: bytes, value: bytes) -> None:
+        """Set a row, new or not; within a transaction."""
+        name = self.name(table, scope, key)
+        sealed = self._sealed(name, value)
+        if not self._database.write("UPDATE rows SET sealed=? WHERE name=?", sealed, name):
+            self._database.write("INSERT INTO rows VALUES(?,?)", name, sealed)
+            self._database.count(ROWS, name, 1)
+
+    def add(self, table: str, scope: bytes, key: bytes, value: bytes) -> bool:
+        """Set a row if it is new and say whether it was; within a transaction."""
+        name = self.name(table, scope, key)
+        if self._database.first("SELECT 1 FROM rows WHERE name=?", name):
+            return False
+        self._database.write("INSERT INTO rows VALUES(?,?)", name, self._sealed(name, value))
+        self._database.count(ROWS, name, 1)
+        return True
+
+    def delete(self, table: str, scope: bytes, key: bytes) -> bool:
+        """Remove a row and say whether there was one; within a transaction."""
+        name = self.name(table, scope, key)
+        if not self._database.write("DELETE FROM rows WHERE name=?", name):
+            return False
+        self._database.count(ROWS, name, -1)
+        return True
+
+    # A log: rows 0, 1, 2, … of one scope.
+
+    def append(self, table: str, scope: bytes, value: bytes) -> int:
+        """Add `value` to the end of a log, return its position; durable when the transaction is."""
+        position = self.length(table, scope)
+        self.put(table, scope, _number(position), value)
+        self._lengths[table, scope] = position + 1
+        return position
+
+    def length(self, table: str, scope: bytes) -> int:
+        """Return how many rows a log has now."""
+        low = self._lengths.get((table, scope), 0)
+        if low and not self._has(table, scope, low - 1):
+            low = 0  # The transaction that added them was rolled back, or the log was removed.
+        step = 1
+        while self._has(table, scope, low + step - 1):
+            low, step = low + step, step * 2
+        while step > 1:
+            step //= 2
+            if self._has(table, scope, low + step - 1):
+                low += step
+        self._lengths[table, scope] = low
+        return low
+
+    def log(self, table: str, scope: bytes, start: int = 0) -> Iterator[bytes]:
+        """Yield the values of a log from position `start` on."""
+        while (value := self.get(table, scope, _number(start))) is not None:
+            yield value
+            start += 1
+
+    def at(self, table: str, scope: bytes, position: int) -> bytes | None:
+        """Return the value at `position` of a log, None past its end."""
+        return self.get(table, scope, _number(position))
+
+    def remove_log(self, table: str, scope: bytes) -> int:
+        """Remove a whole log, or listing, and return how many rows it had; within a transaction."""
+        count = self.length(table, scope)
+        for position in range(count):
+            self.delete(table, scope, _number(position))
+        self._lengths.pop((table, scope), None)
+        return count
+
+    # A listing: 32-byte entries, 64 in a row.
+
+    def enlist(self, table: str, scope: bytes, entry: bytes) -> None:
+        """Add `entry` to the end of a listing; within a transaction."""
+        assert len(entry) == ENTRY_BYTES
+        last = self.length(table, scope) - 1
+        block = self.at(table, scope, last) if last >= 0 else None
+        if block is None or len(block) >= BLOCK_ENTRIES * ENTRY_BYTES:
+            self.append(table, scope, entry)
+        else:
+            self.put(table, scope, _number(last), block + entry)
+
+    def listing(self, table: str, scope: bytes) -> list[bytes]:
+        """Return the entries of a listing, oldest first."""
+        joined = b"".join(self.log(table, scope))
+        return [joined[i : i + ENTRY_BYTES] for i in range(0, len(joined), ENTRY_BYTES)]
+
+    def relist(self, table: str, scope: bytes, entries: list[bytes]) -> None:
+        """Replace a listing; within a transaction."""
+        self.remove_log(table, scope)
+        for begin in range(0, len(entries), BLOCK_ENTRIES):
+            self.append(table, scope, b"".join(entries[begin : begin + BLOCK_ENTRIES]))
+
+    def _has(self, table: str, scope: bytes, position: int) -> bool:
+        name = self.name(table, scope, _number(position))
+        return self._database.first("SELECT 1 FROM rows WHERE name=?", name) is not None
+
+    def _sealed(self, name: bytes, value: bytes) -> bytes:
+        nonce = self._random(NONCE_BYTES)
+        padded = (len(value).to_bytes(4, "little") + value).ljust(_padded(len(value) + 4), b"\0")
+        return nonce + seal(self._seal_key, nonce, padded, ad=name)
+
+
+def _number(position: int) -> bytes:
+    return position.to_bytes(8, "big")
+
+
+def _padded(length: int) -> int:
+    """Round up to a 16th of the size, at least 64: what is left to see is a message's order of magnitude."""
+    step = max(64, 1 << max(0, length.bit_length() - 5))
+    return -(-length // step) * step

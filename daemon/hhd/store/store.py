@@ -1,0 +1,405 @@
+"""The store of one device: sessions, their checkpoints, and whatever else must survive, sealed and durable.
+
+    with Store.open(folder, seed=seed) as store:
+        session = store.create_session(session_id)
+        with store.advance(session_id):
+            line = Line(store, session_id)
+            line.checkpoint(snapshot=..., logs={"claude": b"..."}, turn=True)
+
+Everything written inside `store.transaction()` becomes durable together when it ends; each method that writes opens
+one of its own if there is none. `store.rows` keeps records for others (logs and listings by table and scope).
+"""
+
+from __future__ import annotations
+
+import hashlib
+import os
+import shutil
+import time
+from collections.abc import Callable, Iterable
+from contextlib import AbstractContextManager
+from dataclasses import dataclass, replace
+from pathlib import Path
+
+from hhd.base import files
+from hhd.base.paths import private_folder
+from hhd.store import locks
+from hhd.store.checkpoints import Checkpoint, decode_checkpoint
+from hhd.store.database import FILE, FORMAT, Database, newer
+from hhd.store.errors import BusyError, DamagedStoreError, FullStoreError, MissingError, ThinnedError
+from hhd.store.families import Families, Family
+from hhd.store.image_writer import ImageWriter
+from hhd.store.log_writer import LogWriter
+from hhd.store.objects import Objects
+from hhd.store.reading import Reader
+from hhd.store.rows import Rows
+from hhd_protocol.codec import decode, encode
+from hhd_protocol.crypto import derive, device_id, device_text, public_key
+from hhd_protocol.ids import CheckpointId, DeviceId, EpochId, FamilyId, ObjectName, SessionId, Sha256
+from hhd_protocol.objects import Ref
+
+FORMAT_FILE = "format"
+_FIRST_EPOCH = b"first epoch of "
+
+DIRECTORY, CHECKPOINT, CHECKPOINTS, SESSION, MODULE, MODULES, META = (
+    "directory",
+    "checkpoint",
+    "checkpoints",
+    "session",
+    "module",
+    "modules",
+    "meta",
+)
+"""Tables of rows that belong to the store itself; others choose other names."""
+
+
+@dataclass(frozen=True, kw_only=True)
+class Limits:
+    """What the store may use up: `free_bytes_min` of the disk stay free, the file stays below `bytes_max` (0: any)."""
+
+    free_bytes_min: int = 128 * 1024 * 1024
+    bytes_max: int = 0
+
+
+@dataclass(frozen=True, kw_only=True)
+class Session:
+    """A session in this store and the family whose keys it uses."""
+
+    id: SessionId
+    family: FamilyId
+
+
+def wall_clock_ms() -> int:
+    """Return the time of day, which only shows and thins, never decides who is newer."""
+    return time.time_ns() // 1_000_000
+
+
+class Store:
+    """An open store. Used by one thread at a time, and never across a fork."""
+
+    def __init__(
+        self,
+        folder: Path,
+        database: Database,
+        opened: locks.Lock,
+        *,
+        seed: bytes,
+        limits: Limits,
+        random: Callable[[int], bytes],
+        now_ms: Callable[[], int],
+    ) -> None:
+        self.folder, self.limits, self.database, self.now_ms = folder, limits, database, now_ms
+        self.random, self._opened = random, opened
+        self.device: DeviceId = device_id(public_key(seed))
+        self.incarnation = random(16)
+        """Drawn at each opening: what was acknowledged holds for one incarnation."""
+        self._lock_key = derive(seed, "locks")
+        self.rows = Rows(database, derive(seed, "store"), random)
+        self.objects = Objects(database)
+        self.families = Families(self.rows, random)
+
+    @classmethod
+    def open(
+        cls,
+        folder: Path,
+        *,
+        seed: bytes,
+        limits: Limits | None = None,
+        random: Callable[[int], bytes] = os.urandom,
+        now_ms: Callable[[], int] = wall_clock_ms,
+        exclusive: bool = False,
+    ) -> Store:
+        """Open the store in `folder`, making it if there was none; `seed` is the device's private key.
+
+        Raises DamagedStoreError, NewerStoreError, BusyError (another process repairs it, or any has it open and we
+        asked for `exclusive`), RefusedError if the folder is not this user's.
+        """
+        private_folder(folder)
+        device = device_id(public_key(seed))
+        opened = locks.take(folder / "open.lock", shared=not exclusive)
+        if opened is None:
+            raise BusyError(
+                f"Another process holds the store in {folder}; nothing was changed. Try again when it has ended."
+            )
+        try:
+            noted = noted_device(folder)
+            if noted is not None and noted != device_text(device):
+                raise DamagedStoreError(
+                    f"The store in {folder} belongs to device {noted}, but the key of this device is that of "
+                    f"{device_text(device)}; nothing was changed. Put the right key or the right store back."
+                )
+            database = _begin(folder, device) if noted is None else Database.open(folder)
+        except BaseException:
+            opened.release()
+            raise
+        store = cls(folder, database, opened, seed=seed, limits=limits or Limits(), random=random, now_ms=now_ms)
+        try:
+            store._insist_on_keys()
+        except BaseException:
+            store.close()
+            raise
+        return store
+
+    def close(self) -> None:
+        """Close the store; again does nothing."""
+        self.database.close()
+        self._opened.release()
+
+    def __enter__(self) -> Store:
+        return self
+
+    def __exit__(self, *_: object) -> None:
+        self.close()
+
+    def transaction(self) -> AbstractContextManager[None]:
+        """What is written within becomes durable together at its end, or is not kept at all."""
+        return self.database.transaction()
+
+    def snapshot(self) -> AbstractContextManager[None]:
+        """What is read within belongs to one moment."""
+        return self.database.snapshot()
+
+    # Sessions
+
+    def sessions(self) -> list[SessionId]:
+        """Return the ids of all sessions, oldest first."""
+        return [SessionId(entry) for entry in self.rows.listing(DIRECTORY, b"")]
+
+    def session(self, session: SessionId) -> Session:
+        """Return a session; raises MissingError."""
+        raw = self.rows.get(SESSION, b"", session)
+        match decode(raw) if raw is not None else None:
+            case [1, bytes(family)]:
+                return Session(id=session, family=FamilyId(family))
+            case None:
+                raise MissingError(f"There is no session {session.hex()[:16]} in this store.")
+        raise DamagedStoreError(f"The row of session {session.hex()[:16]} is not in the form it was written in.")
+
+    def create_session(self, session: SessionId, *, family: FamilyId | None = None) -> Session:
+        """Make a session, in a family of its own or (a fork) in the `family` of another; again changes nothing."""
+        with self.transaction():
+            if self.rows.get(SESSION, b"", session) is not None:
+                return self.session(session)
+            if family is None:
+                family = self.families.create(EpochId(hashlib.sha256(_FIRST_EPOCH + session).digest())).id
+            self.families.get(family)
+            self.rows.put(SESSION, b"", session, encode([1, family]))
+            self.rows.enlist(DIRECTORY, b"", session)
+        return Session(id=session, family=family)
+
+    def remove_session(self, session: SessionId, tables: Iterable[str] = ()) -> None:
+        """Remove a session with its checkpoints, and its logs in `tables`; `gc` frees the content."""
+        family = self.session(session).family
+        with self.transaction():
+            for checkpoint in self.checkpoint_ids(session):
+                self.rows.delete(CHECKPOINT, b"", checkpoint)
+            for table in (CHECKPOINTS, *tables):
+                self.rows.remove_log(table, session)
+            self.rows.delete(SESSION, b"", session)
+            left = [one for one in self.sessions() if one != session]
+            self.rows.relist(DIRECTORY, b"", [bytes(one) for one in left])
+            if not any(self.session(one).family == family for one in left):
+                self.families.forget(family)
+
+    def family(self, session: SessionId) -> Family:
+        """Return the keys of a session's family."""
+        return self.families.get(self.session(session).family)
+
+    def advance(self, session: SessionId) -> locks.Lock:
+        """Take the right of this process, among those of this device, to advance a session.
+
+        Raises BusyError if another process has it. It ends with `release`, or with the process.
+        """
+        lock = locks.take(self._lock_path(session))
+        if lock is None:
+            raise BusyError(
+                f"Session {session.hex()[:16]} is being advanced by another process of this device; "
+                "nothing was changed."
+            )
+        return lock
+
+    def _lock_path(self, session: SessionId) -> Path:
+        return self.folder / "locks" / derive(self._lock_key, "session", session).hex()[:32]
+
+    # Checkpoints
+
+    def commit(self, checkpoint: Checkpoint) -> CheckpointId:
+        """Keep a checkpoint whose objects are here; durable when this returns (or when the transaction around it ends).
+
+        The same checkpoint again changes nothing. Raises MissingError if an object it names is not here.
+        """
+        with self.transaction():
+            for ref in refs_of(checkpoint):
+                if not self.objects.has(ref.name):
+                    raise MissingError(f"Object {ref.name.hex()[:16]} of the checkpoint is not in the store.")
+            made = checkpoint.id
+            if self.rows.add(CHECKPOINT, b"", made, checkpoint.encoded()):
+                self.rows.enlist(CHECKPOINTS, checkpoint.session, made)
+        return made
+
+    def checkpoint_ids(self, session: SessionId) -> list[CheckpointId]:
+        """Return the ids of a session's checkpoints in the order they came."""
+        return [CheckpointId(entry) for entry in self.rows.listing(CHECKPOINTS, session)]
+
+    def checkpoint(self, checkpoint: CheckpointId) -> Checkpoint:
+        """Return a checkpoint; raises MissingError."""
+        raw = self.rows.get(CHECKPOINT, b"", checkpoint)
+        if raw is None:
+            raise MissingError(f"There is no checkpoint {checkpoint.hex()[:16]} in this store.")
+        return decode_checkpoint(raw)
+
+    def heads(self, session: SessionId) -> list[CheckpointId]:
+        """Return the checkpoints without a child in their own session, in the order they came."""
+        ids = self.checkpoint_ids(session)
+        parents = {parent for one in ids for parent in self.checkpoint(one).parents}
+        return [one for one in ids if one not in parents]
+
+    def thin(self, checkpoint: CheckpointId) -> None:
+        """Give up the content of a checkpoint and keep its record; `gc` frees what nothing else needs."""
+        with self.transaction():
+            self.rows.put(CHECKPOINT, b"", checkpoint, replace(self.checkpoint(checkpoint), thinned=True).encoded())
+
+    # Content
+
+    def reader(self, family: FamilyId) -> Reader:
+        """Return a reader of a family's objects."""
+        return Reader(self.families.get(family), lambda ref: self.objects.raw(ref.name))
+
+    def reader_of(self, checkpoint: Checkpoint) -> Reader:
+        """Return a reader for a checkpoint's content; raises ThinnedError if that is gone."""
+        if checkpoint.thinned:
+            raise ThinnedError(f"The content of checkpoint {checkpoint.id.hex()[:16]} was thinned; its record is kept.")
+        return self.reader(self.session(checkpoint.session).family)
+
+    def image_writer(self, family: FamilyId, put: Callable[[Ref, bytes], None], last: Ref | None) -> ImageWriter:
+        """Return a writer of images that goes on after `last`, or begins."""
+        keys = self.families.get(family)
+        if last is None:
+            return ImageWriter(keys, put, self.random)
+        return ImageWriter.resume(
+            keys,
+            put,
+            self.random,
+            reader=self.reader(family),
+            last=last,
+            size=lambda ref: self.objects.size(ref.name),
+        )
+
+    def log_writer(self, family: FamilyId, put: Callable[[Ref, bytes], None], last: Ref | None) -> LogWriter:
+        """Return a writer of a log that goes on after `last`, or begins."""
+        keys = self.families.get(family)
+        if last is None:
+            return LogWriter(keys, put, self.random)
+        return LogWriter.resume(keys, put, self.random, reader=self.reader(family), last=last)
+
+    def put_module(self, module: bytes) -> Sha256:
+        """Keep an instrumented module, once however many sessions have it, and return its hash."""
+        digest = Sha256(hashlib.sha256(module).digest())
+        with self.transaction():
+            if self.rows.get(MODULE, b"", digest) is None:
+                self.insist_on_room(len(module))
+                ref = self.log_writer(self.commons(), self.keep, None).append(module)
+                self.rows.put(MODULE, b"", digest, encode([ref.name, ref.epoch]))
+                self.rows.enlist(MODULES, b"", digest)
+        return digest
+
+    def modules(self) -> list[Sha256]:
+        """Return the hashes of all modules here."""
+        return [Sha256(entry) for entry in self.rows.listing(MODULES, b"")]
+
+    def module_ref(self, digest: Sha256) -> Ref:
+        """Return where a module is; raises MissingError."""
+        raw = self.rows.get(MODULE, b"", digest)
+        match decode(raw) if raw is not None else None:
+            case [bytes(name), bytes(epoch)]:
+                return Ref(name=ObjectName(name), epoch=EpochId(epoch))
+            case None:
+                raise MissingError(f"Module {digest.hex()[:16]} is not in this store.")
+        raise DamagedStoreError(f"The row of module {digest.hex()[:16]} is not in the form it was written in.")
+
+    def module(self, digest: Sha256) -> bytes:
+        """Return a module; raises MissingError, DamagedStoreError if it is not what its hash says."""
+        module = b"".join(self.reader(self.commons()).log(self.module_ref(digest)))
+        if hashlib.sha256(module).digest() != digest:
+            raise DamagedStoreError(f"Module {digest.hex()[:16]} is damaged: it does not have its hash.")
+        return module
+
+    def commons(self) -> FamilyId:
+        """Return the family of what belongs to no session: modules."""
+        raw = self.rows.get(META, b"", b"commons")
+        assert raw is not None
+        return FamilyId(raw)
+
+    def keep(self, ref: Ref, raw: bytes) -> None:
+        """Put an object that a writer made; within a transaction."""
+        self.objects.put(raw)
+
+    def insist_on_room(self, size: int) -> None:
+        """Raise FullStoreError if `size` more bytes would pass what the configuration leaves free or allows."""
+        free = shutil.disk_usage(self.folder).free
+        if free - size < self.limits.free_bytes_min:
+            raise FullStoreError(
+                f"Only {free >> 20} MiB are free where the store is, and {self.limits.free_bytes_min >> 20} MiB are to "
+                "stay so: nothing was stored and the session is paused. Free some space or run `hhd gc`, then go on."
+            )
+        used = self.database.bytes_used() - self.database.bytes_free()
+        if self.limits.bytes_max and used + size > self.limits.bytes_max:
+            raise FullStoreError(
+                f"The store has {used >> 20} MiB of the {self.limits.bytes_max >> 20} MiB it may have: nothing was "
+                "stored and the session is paused. Run `hhd gc`, or raise store.bytes_max, then go on."
+            )
+
+    def _insist_on_keys(self) -> None:
+        """Make what every store has, once; notice a database of another device."""
+        if self.rows.get(META, b"", b"commons") is None:
+            row = self.database.first("SELECT 1 FROM rows LIMIT 1")
+            if row is not None:
+                raise DamagedStoreError(
+                    f"The store in {self.folder} does not open with the key of device {device_text(self.device)}, "
+                    "or its first row is damaged; nothing was changed. Run `hhd check`."
+                )
+            with self.transaction():
+                family = self.families.create(EpochId(hashlib.sha256(b"commons").digest()))
+                self.rows.put(META, b"", b"commons", family.id)
+
+
+def refs_of(checkpoint: Checkpoint) -> list[Ref]:
+    """Return the objects that a checkpoint's payload begins at."""
+    payload = checkpoint.payload
+    return [*([payload.image] if payload.image else []), *payload.logs.values()]
+
+
+def noted_device(folder: Path) -> str | None:
+    """Return the device that the store in `folder` says it belongs to, None if there is no store.
+
+    Raises NewerStoreError, DamagedStoreError if the note is not one.
+    """
+    try:
+        words = (folder / FORMAT_FILE).read_bytes()[:200].decode("ascii", "replace").split()
+    except FileNotFoundError:
+        return None
+    if len(words) == 3 and words[0] == "hhd-store" and words[1].isdecimal():
+        if int(words[1]) > FORMAT:
+            raise newer(folder, int(words[1]))
+        return words[2]
+    raise DamagedStoreError(
+        f"{folder / FORMAT_FILE} is damaged: it should say `hhd-store {FORMAT}` and the device. Nothing was changed. "
+        "`hhd check --repair` writes it anew."
+    )
+
+
+def note_device(folder: Path, device: DeviceId) -> None:
+    """Write down, durably, that there is a store here and whose."""
+    files.replace(folder / FORMAT_FILE, [f"hhd-store {FORMAT} {device_text(device)}\n".encode()])
+
+
+def _begin(folder: Path, device: DeviceId) -> Database:
+    """Make a store, or finish making one: the note is written last."""
+    path = folder / FILE
+    one_at_a_time = locks.take(folder / "begin.lock", wait=True)
+    assert one_at_a_time is not None
+    with one_at_a_time:
+        finished = path.exists() and path.stat().st_size and Database.holds_something(folder)
+        database = Database.open(folder) if finished else Database.create(folder)
+        note_device(folder, device)
+    return database
