@@ -18,6 +18,7 @@ class Reference:
 
     def __init__(self, objects: Mapping[ObjectName, bytes], keys: Mapping[EpochId, bytes], page_key: bytes) -> None:
         self.objects, self.keys, self.page_key = objects, keys, page_key
+        self._read: dict[Ref, list[bytes]] = {}
 
     def segments(self, ref: Ref) -> list[bytes]:
         raw = self.objects[ref.name]
@@ -36,6 +37,11 @@ class Reference:
         return pages | {page: self.own(place)[slot] for page, (place, slot) in places.items()}
 
     def own(self, ref: Ref) -> list[bytes]:
+        if ref not in self._read:
+            self._read[ref] = self._own(ref)
+        return self._read[ref]
+
+    def _own(self, ref: Ref) -> list[bytes]:
         head_segment, *body = self.segments(ref)
         head = images.decode_head(head_segment)
         joined, at, pages = b"".join(body), 0, []

@@ -43,8 +43,8 @@ class Checkpoint:
 
     `objects`: names of the objects that came with it. `journal`: position in the effect journal. `workspace`:
     reference to a capture, None if there is none. `at_ms`: wall clock, for showing and for retention only.
-    `turn`: made at the border of a turn. `record`: the signed bytes of lineage, empty until there is lineage. `thinned`: its content
-    is gone.
+    `turn`: made at the border of a turn. `record`: the signed bytes of lineage, empty until there is lineage.
+    `thinned`: its content is gone.
     """
 
     session: SessionId

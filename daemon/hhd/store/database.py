@@ -159,9 +159,12 @@ class Database:
     def first(self, statement: str, *values: object) -> tuple[object, ...] | None:
         """Return the first row of a query, None if it has none."""
         self._insist_on_own_process()
-        with translated(self.folder):
-            row = self._connection.execute(statement, values).fetchone()
-        return None if row is None else tuple(row)
+        try:  # The hot path: a context manager would cost more than the query.
+            row: tuple[object, ...] | None = self._connection.execute(statement, values).fetchone()
+        except sqlite3.DatabaseError as error:
+            with translated(self.folder):
+                raise error
+        return row
 
     def write(self, statement: str, *values: object) -> int:
         """Change something within a transaction; return how many rows changed."""

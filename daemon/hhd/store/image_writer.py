@@ -32,14 +32,16 @@ ERA_STEPS_MIN = 64
 """Fewer objects than this are read in a few milliseconds; a key before then would only cost bytes."""
 KEY_SHARE_EDITED = 0.70
 """A key may come when key and steps together stay under this share of the steps without bases."""
-KEY_SHARE_REWRITTEN = 0.07
+KEY_SHARE_REWRITTEN = 0.05
 """... or when it adds no more than this to the steps."""
 LIST_STEPS_MIN, LIST_STEPS_MAX, LIST_SHARE = 64, 192, 0.02
 """A list that stands alone comes after 64 steps if it adds at most 2%, and after 192 in any case (CHAIN_MAX is 256)."""
-DICTIONARY_FRAME_PAGES = 8
-"""Behind a dictionary, frames of 8 pages: few pages are opened in vain when only some are still live."""
+DICTIONARY_FRAME_PAGES = 2
+"""Behind a dictionary, frames of 2 pages: restoring opens few dead pages, and they cost 1% more than one frame."""
 BASES_WIN = 0.6
 """Behind bases at under this share of what a page costs without them: no need to try the other way."""
+BASES_GAIN = 0.8
+"""Bases must save a fifth: reading a page behind them means reading all the bases of its frame."""
 BASES_REST = 8
 """After bases lost, how many steps go without trying them."""
 IDS_MAX = 65536
@@ -218,7 +220,7 @@ class ImageWriter:
         self._rest = max(0, self._rest - 1)
         shared = compressor(era.dictionary, DICTIONARY_FRAME_PAGES * PAGE_BYTES)
         fresh = images.encode_frames(pages, DICTIONARY_FRAME_PAGES, itertools.repeat(shared))
-        if edited is not None and sum(map(len, edited)) < sum(map(len, fresh)):
+        if edited is not None and sum(map(len, edited)) < BASES_GAIN * sum(map(len, fresh)):
             return bases, edited, SEGMENT_PAGES_MAX
         if edited is not None:
             self._rest = BASES_REST

@@ -12,7 +12,7 @@ from hhd.store.checkpoints import Checkpoint, Payload
 from hhd.store.image_writer import ImageWriter
 from hhd.store.log_writer import LogWriter
 from hhd.store.reading import Image
-from hhd.store.snapshots import pages_of, snapshot_of, state_of
+from hhd.store.snapshots import SnapshotPages, snapshot_of, state_of
 from hhd.store.store import Store
 from hhd_protocol.abi import Snapshot
 from hhd_protocol.ids import CheckpointId, ObjectName, SessionId, Sha256
@@ -32,7 +32,7 @@ class Line:
         self._images: ImageWriter | None = None
         self._logs: dict[str, LogWriter] = {}
         self._made: list[ObjectName] = []
-        self._numbers: set[int] | None = None
+        self._numbers: Sequence[int] = []
         self._before: dict[int, bytes] | None = None
 
     def snapshot(self) -> Snapshot:
@@ -80,28 +80,28 @@ class Line:
                 )
                 self._store.commit(made)
         except BaseException:
-            self._images, self._logs, self._numbers, self._before = None, {}, None, None
+            self._images, self._logs, self._numbers, self._before = None, {}, [], None
             raise
         self.head, self._payload = made.id, payload
         return made.id
 
     def _step(self, snapshot: Snapshot, changed: Sequence[int] | None) -> Ref:
-        pages = pages_of(snapshot)
+        pages = SnapshotPages(snapshot)
         if self._images is None:
-            last = self._payload.image
-            self._images = self._store.image_writer(self._family, self._keep, last)
-            if last is not None:
-                self._numbers = set(self._images.numbers())
-        known = self._numbers or set()
+            self._images = self._store.image_writer(self._family, self._keep, self._payload.image)
+            self._numbers = self._images.numbers()
+        gone: list[int] = []
+        fresh: set[int] = set()
+        if pages.numbers != self._numbers:
+            known, now = set(self._numbers), set(pages.numbers)
+            gone, fresh = sorted(known - now), now - known
+            self._numbers = list(pages.numbers)
         if changed is None:
-            numbers = self._compared(pages)
+            numbers = set(self._compared(pages))
         else:
-            numbers = [number for number in changed if number in pages]
-            numbers += sorted(pages.keys() - known - set(numbers))
+            numbers = fresh.union(number for number in changed if number in pages)
             self._before = None
-        gone = sorted(known - pages.keys())
-        self._numbers = set(pages)
-        return self._images.step({n: pages[n] for n in numbers}, gone, state_of(snapshot), lambda: pages)
+        return self._images.step({n: pages[n] for n in sorted(numbers)}, gone, state_of(snapshot), lambda: pages)
 
     def _compared(self, pages: Mapping[int, memoryview]) -> list[int]:
         """Return the numbers of pages that differ from the ones before, remembering these."""

@@ -1,7 +1,7 @@
 """Who may advance a session, or change the store as a whole: flock on files that nobody reads.
 
 The kernel holds the lock, so it ends with its process however that ends; what a lock file contains (an old pid,
-nothing) means nothing. A forked child gets the descriptor too and would keep the lock after its parent let go, so
+nothing) means nothing. A forked child gets the descriptor too and would keep the lock after its parent was killed, so
 it closes its copies at once; a program that is exec'ed never sees them.
 """
 
@@ -20,11 +20,14 @@ class Lock:
 
     def __init__(self, fd: int) -> None:
         self._fd: int | None = fd
+        self._pid = os.getpid()
         _held.add(self)
 
     def release(self) -> None:
         """Let go; again does nothing."""
         if self._fd is not None:
+            if self._pid == os.getpid():  # In a child this would let go of the parent's lock.
+                fcntl.flock(self._fd, fcntl.LOCK_UN)
             os.close(self._fd)
             self._fd = None
 

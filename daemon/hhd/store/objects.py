@@ -22,12 +22,14 @@ class Objects:
         self._database = database
 
     def put(self, raw: bytes) -> ObjectName:
-        """Keep an object and return its name; within a transaction. Keeping it again changes nothing."""
+        """Keep an object and return its name. Keeping it again changes nothing."""
         name = object_name(raw)
         number = row_number(name)
-        if self._database.write("INSERT OR IGNORE INTO objects VALUES(?,?)", number, raw) > 0:
-            self._database.count(OBJECTS, tally_name(number), 1)
-        elif self.raw(name) != raw:
+        with self._database.transaction():
+            if self._database.write("INSERT OR IGNORE INTO objects VALUES(?,?)", number, raw) > 0:
+                self._database.count(OBJECTS, tally_name(number), 1)
+                return name
+        if self.raw(name) != raw:
             raise DamagedStoreError(f"Object {name.hex()[:16]} is in the store with other bytes; run `hhd check`.")
         return name
 

@@ -13,6 +13,8 @@ from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass, field
 from itertools import accumulate, chain
 
+from zstandard import ZstdDecompressor
+
 from hhd.store.errors import DamagedStoreError, ThinnedError
 from hhd.store.families import Family
 from hhd_protocol import images, logs
@@ -85,8 +87,8 @@ class Opened:
         slots = self.frame_slots(frame)
         return [(self.head.pages[slot], self.head.bases[slot]) for slot in slots if self.head.bases[slot]]
 
-    def decode(self, segment: int, frames: Sequence[int], prefix: Callable[[int], bytes]) -> None:
-        """Open body `segment` and decode its `frames`; each has the prefix that `prefix` returns."""
+    def decode(self, segment: int, frames: Sequence[int], using: Callable[[int], ZstdDecompressor]) -> None:
+        """Open body `segment` and decode its `frames`, each with the decompressor that `using` returns."""
         if self._ends is None:
             self._ends = list(accumulate(self.head.frames, initial=0))
         per_segment = self.head.frames_per_segment()
@@ -95,13 +97,10 @@ class Opened:
         body = self._sealed.segment(self._key, segment + 1)
         if len(body) != end - begin:
             raise FormatError("a body segment does not have the length of its frames")
-        before, using = None, None
         for frame in frames:
-            behind = prefix(frame)
-            if using is None or behind is not before:
-                before, using = behind, decompressor(behind)
             raw = body[self._ends[frame] - begin : self._ends[frame + 1] - begin]
-            self.frames[frame] = memoryview(images.decode_frame(raw, len(self.frame_slots(frame)), using))
+            pages = len(self.frame_slots(frame))
+            self.frames[frame] = memoryview(images.decode_frame(raw, pages, using(frame)))
 
 
 @dataclass
@@ -300,9 +299,18 @@ class Reader:
                 pages += len(frames) * opened.head.frame_pages
 
         def work(part: Sequence[tuple[Opened, int, list[int]]]) -> None:
+            last: tuple[bytes, ZstdDecompressor] | None = None  # A dictionary is the same for many frames.
+
+            def using(opened: Opened, frame: int) -> ZstdDecompressor:
+                nonlocal last
+                behind = prefix(opened, frame)
+                if last is None or last[0] is not behind:
+                    last = behind, decompressor(behind)
+                return last[1]
+
             for opened, segment, frames in part:
                 try:
-                    opened.decode(segment, frames, functools.partial(prefix, opened))
+                    opened.decode(segment, frames, functools.partial(using, opened))
                 except FormatError as error:
                     raise damaged(opened.ref, error) from error
 

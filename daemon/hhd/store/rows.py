@@ -4,7 +4,8 @@ A name is a keyed hash of (table, scope, key), so nobody without the key sees wh
 many it has. A value is padded before it is sealed, bound to its name, and sealed under a key of this device alone.
 
 Two shapes grow: a *log* (rows 0, 1, 2, … of one scope, append only), whose length is found by probing, and a *listing*
-(32-byte entries in blocks of 64, one row a block), for what is listed far more often than read.
+(32-byte entries in blocks of 64, one row a block), for what is listed far more often than read. Each
+change is durable when it returns, or at the end of the transaction around it.
 """
 
 from __future__ import annotations
@@ -54,38 +55,42 @@ class Rows:
         return padded[4 : 4 + int.from_bytes(padded[:4], "little")]
 
     def put(self, table: str, scope: bytes, key: bytes, value: bytes) -> None:
-        """Set a row, new or not; within a transaction."""
-        name = self.name(table, scope, key)
-        sealed = self._sealed(name, value)
-        if not self._database.write("UPDATE rows SET sealed=? WHERE name=?", sealed, name):
-            self._database.write("INSERT INTO rows VALUES(?,?)", name, sealed)
-            self._database.count(ROWS, name, 1)
+        """Set a row, new or not."""
+        with self._database.transaction():
+            name = self.name(table, scope, key)
+            sealed = self._sealed(name, value)
+            if not self._database.write("UPDATE rows SET sealed=? WHERE name=?", sealed, name):
+                self._database.write("INSERT INTO rows VALUES(?,?)", name, sealed)
+                self._database.count(ROWS, name, 1)
 
     def add(self, table: str, scope: bytes, key: bytes, value: bytes) -> bool:
-        """Set a row if it is new and say whether it was; within a transaction."""
-        name = self.name(table, scope, key)
-        if self._database.first("SELECT 1 FROM rows WHERE name=?", name):
-            return False
-        self._database.write("INSERT INTO rows VALUES(?,?)", name, self._sealed(name, value))
-        self._database.count(ROWS, name, 1)
-        return True
+        """Set a row if it is new and say whether it was."""
+        with self._database.transaction():
+            name = self.name(table, scope, key)
+            if self._database.first("SELECT 1 FROM rows WHERE name=?", name):
+                return False
+            self._database.write("INSERT INTO rows VALUES(?,?)", name, self._sealed(name, value))
+            self._database.count(ROWS, name, 1)
+            return True
 
     def delete(self, table: str, scope: bytes, key: bytes) -> bool:
-        """Remove a row and say whether there was one; within a transaction."""
-        name = self.name(table, scope, key)
-        if not self._database.write("DELETE FROM rows WHERE name=?", name):
-            return False
-        self._database.count(ROWS, name, -1)
-        return True
+        """Remove a row and say whether there was one."""
+        with self._database.transaction():
+            name = self.name(table, scope, key)
+            if not self._database.write("DELETE FROM rows WHERE name=?", name):
+                return False
+            self._database.count(ROWS, name, -1)
+            return True
 
     # A log: rows 0, 1, 2, … of one scope.
 
     def append(self, table: str, scope: bytes, value: bytes) -> int:
         """Add `value` to the end of a log, return its position; durable when the transaction is."""
-        position = self.length(table, scope)
-        self.put(table, scope, _number(position), value)
-        self._lengths[table, scope] = position + 1
-        return position
+        with self._database.transaction():
+            position = self.length(table, scope)
+            self.put(table, scope, _number(position), value)
+            self._lengths[table, scope] = position + 1
+            return position
 
     def length(self, table: str, scope: bytes) -> int:
         """Return how many rows a log has now."""
@@ -113,24 +118,26 @@ class Rows:
         return self.get(table, scope, _number(position))
 
     def remove_log(self, table: str, scope: bytes) -> int:
-        """Remove a whole log, or listing, and return how many rows it had; within a transaction."""
-        count = self.length(table, scope)
-        for position in range(count):
-            self.delete(table, scope, _number(position))
-        self._lengths.pop((table, scope), None)
-        return count
+        """Remove a whole log, or listing, and return how many rows it had."""
+        with self._database.transaction():
+            count = self.length(table, scope)
+            for position in range(count):
+                self.delete(table, scope, _number(position))
+            self._lengths.pop((table, scope), None)
+            return count
 
     # A listing: 32-byte entries, 64 in a row.
 
     def enlist(self, table: str, scope: bytes, entry: bytes) -> None:
-        """Add `entry` to the end of a listing; within a transaction."""
-        assert len(entry) == ENTRY_BYTES
-        last = self.length(table, scope) - 1
-        block = self.at(table, scope, last) if last >= 0 else None
-        if block is None or len(block) >= BLOCK_ENTRIES * ENTRY_BYTES:
-            self.append(table, scope, entry)
-        else:
-            self.put(table, scope, _number(last), block + entry)
+        """Add `entry` to the end of a listing."""
+        with self._database.transaction():
+            assert len(entry) == ENTRY_BYTES
+            last = self.length(table, scope) - 1
+            block = self.at(table, scope, last) if last >= 0 else None
+            if block is None or len(block) >= BLOCK_ENTRIES * ENTRY_BYTES:
+                self.append(table, scope, entry)
+            else:
+                self.put(table, scope, _number(last), block + entry)
 
     def listing(self, table: str, scope: bytes) -> list[bytes]:
         """Return the entries of a listing, oldest first."""
@@ -138,10 +145,11 @@ class Rows:
         return [joined[i : i + ENTRY_BYTES] for i in range(0, len(joined), ENTRY_BYTES)]
 
     def relist(self, table: str, scope: bytes, entries: list[bytes]) -> None:
-        """Replace a listing; within a transaction."""
-        self.remove_log(table, scope)
-        for begin in range(0, len(entries), BLOCK_ENTRIES):
-            self.append(table, scope, b"".join(entries[begin : begin + BLOCK_ENTRIES]))
+        """Replace a listing."""
+        with self._database.transaction():
+            self.remove_log(table, scope)
+            for begin in range(0, len(entries), BLOCK_ENTRIES):
+                self.append(table, scope, b"".join(entries[begin : begin + BLOCK_ENTRIES]))
 
     def _has(self, table: str, scope: bytes, position: int) -> bool:
         name = self.name(table, scope, _number(position))

@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from bisect import bisect_left, bisect_right
+from collections.abc import Iterator, Mapping
+from itertools import accumulate
 
 from hhd.store.errors import DamagedStoreError
 from hhd.store.reading import Image
@@ -14,12 +16,30 @@ from hhd_protocol.limits import PAGE_BYTES
 VERSION = 1
 
 
-def pages_of(snapshot: Snapshot) -> dict[int, memoryview]:
-    """Return each page of a snapshot by its number, as views of its buffers."""
-    pieces = [memoryview(piece).cast("B") for piece in snapshot.pages]
-    if any(len(piece) % PAGE_BYTES for piece in pieces):
-        pieces = [memoryview(b"".join(pieces))]
-    return dict(zip(snapshot.page_numbers, _pages(pieces), strict=True))
+class SnapshotPages(Mapping[int, memoryview]):
+    """The pages of a snapshot by number, as views of its buffers; making it costs nothing for each page."""
+
+    def __init__(self, snapshot: Snapshot) -> None:
+        self.numbers = snapshot.page_numbers
+        pieces = [memoryview(piece).cast("B") for piece in snapshot.pages]
+        if any(len(piece) % PAGE_BYTES for piece in pieces):
+            pieces = [memoryview(b"".join(pieces))]
+        self._pieces = pieces
+        self._ends = list(accumulate(len(piece) // PAGE_BYTES for piece in pieces))
+
+    def __getitem__(self, number: int) -> memoryview:
+        index = bisect_left(self.numbers, number)
+        if index == len(self.numbers) or self.numbers[index] != number:
+            raise KeyError(number)
+        piece = bisect_right(self._ends, index)
+        within = index - (self._ends[piece - 1] if piece else 0)
+        return self._pieces[piece][within * PAGE_BYTES : (within + 1) * PAGE_BYTES]
+
+    def __iter__(self) -> Iterator[int]:
+        return iter(self.numbers)
+
+    def __len__(self) -> int:
+        return len(self.numbers)
 
 
 def state_of(snapshot: Snapshot) -> bytes:
@@ -45,9 +65,3 @@ def snapshot_of(image: Image) -> Snapshot:
                 asyncify_stack_bytes=stack,
             )
     raise DamagedStoreError("The state of an image is not a guest's.")
-
-
-def _pages(pieces: list[memoryview]) -> Iterator[memoryview]:
-    for piece in pieces:
-        for begin in range(0, len(piece), PAGE_BYTES):
-            yield piece[begin : begin + PAGE_BYTES]

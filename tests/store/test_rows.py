@@ -1,0 +1,75 @@
+"""Rows, logs and listings keep what they are given, under names that tell nothing."""
+
+from __future__ import annotations
+
+import pytest
+from hypothesis import HealthCheck, given, settings
+from hypothesis import strategies as st
+
+from hhd.store.database import ROWS
+from hhd.store.errors import DamagedStoreError
+from hhd.store.store import Store
+
+
+def test_a_row_is_set_replaced_and_removed(store: Store) -> None:
+    with store.transaction():
+        assert store.rows.add("t", b"scope", b"key", b"one")
+        assert not store.rows.add("t", b"scope", b"key", b"two")
+        store.rows.put("t", b"scope", b"key", b"three")
+    assert store.rows.get("t", b"scope", b"key") == b"three"
+    assert store.rows.get("t", b"scop", b"ekey") is None
+    with store.transaction():
+        assert store.rows.delete("t", b"scope", b"key") and not store.rows.delete("t", b"scope", b"key")
+    assert store.rows.get("t", b"scope", b"key") is None
+
+
+@pytest.mark.parametrize("count", [0, 1, 2, 3, 7, 8, 9, 100])
+def test_a_log_finds_its_own_end(store: Store, count: int) -> None:
+    with store.transaction():
+        assert [store.rows.append("log", b"s", b"%d" % i) for i in range(count)] == list(range(count))
+    fresh = type(store.rows)(store.database, bytes(32), store.random)
+    fresh.__dict__.update(store.rows.__dict__, _lengths={})
+    assert fresh.length("log", b"s") == store.rows.length("log", b"s") == count
+    assert list(store.rows.log("log", b"s", 1)) == [b"%d" % i for i in range(1, count)]
+    with store.transaction():
+        assert store.rows.remove_log("log", b"s") == count
+    assert store.rows.length("log", b"s") == 0
+
+
+def test_a_log_whose_append_was_rolled_back_goes_on_where_it_was(store: Store) -> None:
+    with store.transaction():
+        store.rows.append("log", b"s", b"kept")
+    with pytest.raises(RuntimeError), store.transaction():
+        store.rows.append("log", b"s", b"lost")
+        store.rows.append("log", b"s", b"lost")
+        raise RuntimeError
+    with store.transaction():
+        assert store.rows.append("log", b"s", b"next") == 1
+    assert list(store.rows.log("log", b"s")) == [b"kept", b"next"]
+    assert store.database.tally(ROWS)[0] == store.database.first("SELECT count(*) FROM rows")[0]  # type: ignore[index]
+
+
+@settings(max_examples=20, deadline=None, suppress_health_check=[HealthCheck.function_scoped_fixture])
+@given(st.lists(st.binary(min_size=32, max_size=32), max_size=200))
+def test_a_listing_keeps_its_order(store: Store, entries: list[bytes]) -> None:
+    with store.transaction():
+        store.rows.relist("list", b"s", [])
+        for entry in entries:
+            store.rows.enlist("list", b"s", entry)
+    assert store.rows.listing("list", b"s") == entries
+    with store.transaction():
+        store.rows.relist("list", b"s", entries[::-1])
+    assert store.rows.listing("list", b"s") == entries[::-1]
+
+
+def test_lengths_are_padded_and_rows_do_not_swap(store: Store) -> None:
+    with store.transaction():
+        store.rows.put("t", b"", b"a", b"x")
+        store.rows.put("t", b"", b"b", b"y" * 50)
+    names = [store.rows.name("t", b"", key) for key in (b"a", b"b")]
+    sealed = [store.database.first("SELECT sealed FROM rows WHERE name=?", name)[0] for name in names]  # type: ignore[index]
+    assert len(sealed[0]) == len(sealed[1])  # type: ignore[arg-type]
+    with store.transaction():
+        store.database.write("UPDATE rows SET sealed=? WHERE name=?", sealed[1], names[0])
+    with pytest.raises(DamagedStoreError):
+        store.rows.get("t", b"", b"a")
