@@ -70,11 +70,23 @@ def run_new(prompt: str, out: Path | None, *, folder: Path, once: bool) -> Path:
     return path
 
 
-def run_on(path: Path, *, folder: Path, model: str | None, face: Face, module: Path | None = None) -> Ended:
-    """Drive the capsule at `path` in `folder`: answer what it asks for, until it ends, waits or is interrupted."""
+def run_on(
+    path: Path,
+    *,
+    folder: Path,
+    model: str | None,
+    face: Face,
+    module: Path | None = None,
+    settle: tuple[str, str] | None = None,
+) -> Ended:
+    """Drive the capsule at `path` in `folder`: answer what it asks for, until it ends, waits or is interrupted.
+
+    `settle`: what a person says of an effect that may have run (ran, did-not-run, again), and its output.
+    """
     from hhd.node import run
 
-    with run.opened(path, folder=folder, model=model, face=face, module=module) as one:
+    word = None if settle is None else run.Settle(how=settle[0], output=settle[1])
+    with run.opened(path, folder=folder, model=model, face=face, module=module, settle=word) as one:
         return one.go()
 
 

@@ -74,14 +74,30 @@ def step(
 @_MODULE
 @FOLDER
 @MODEL
+@click.option("--ran", metavar="OUTPUT", help="What may have run did run, and said OUTPUT.")
+@click.option("--did-not-run", is_flag=True, help="What may have run did not: run it now.")
+@click.option("--again", is_flag=True, help="Run what may have run again, whatever happened before.")
 @_JSON
-def run(file: Path, module: Path | None, folder: Path | None, model: str | None, as_json: bool) -> int:
+def run(
+    file: Path,
+    module: Path | None,
+    folder: Path | None,
+    model: str | None,
+    ran: str | None,
+    did_not_run: bool,
+    again: bool,
+    as_json: bool,
+) -> int:
     """Advance FILE until it is finished or waits for you; Ctrl-C pauses it.
 
     What it asks for is answered here: by the model, by the tools of the folder, by you. A capsule never chooses the
     folder, and one that was not made here by you does nothing before you agreed.
     """
-    return going.run(file, module, folder, model, as_json)
+    words = [("ran", ran)] if ran is not None else []
+    words += [("did-not-run", "")] * did_not_run + [("again", "")] * again
+    if len(words) > 1:
+        raise UsageError("--ran, --did-not-run and --again exclude one another.")
+    return going.run(file, module, folder, model, as_json, settle=words[0] if words else None)
 
 
 @command.command("info")

@@ -7,7 +7,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING
 
 from hhd import app
-from hhd.base.errors import RolledBackError, UserError
+from hhd.base.errors import RefusedError, RolledBackError, UserError
 from hhd.base.text import visible
 from hhd.cli.capsule_report import advance, failed, show, step_call, typed, went
 
@@ -20,7 +20,14 @@ ANSWERED_HERE = frozenset({"model", "tool", "input", "machine"})
 """The effects that hhd answers itself; a program that asks for another waits for `--reply-file`."""
 
 
-def run(file: Path, module: Path | None, folder: Path | None, model: str | None, as_json: bool) -> int:
+def run(
+    file: Path,
+    module: Path | None,
+    folder: Path | None,
+    model: str | None,
+    as_json: bool,
+    settle: tuple[str, str] | None = None,
+) -> int:
     """`hhd capsule run`: a program that asks for nothing needs no folder and no model, so these come second."""
     reports: list[Report] = []
 
@@ -34,18 +41,30 @@ def run(file: Path, module: Path | None, folder: Path | None, model: str | None,
         return failed(error, as_json)
     effect = report.capsule.journal.pending
     if effect is None or effect.op not in ANSWERED_HERE:
+        if settle is not None:
+            raise RefusedError("There is nothing to settle here: the session waits for nothing that was begun.")
         show(report.fields(), went(report), as_json)
         return 0
-    return go_on(file, module, folder, model, as_json)
+    return go_on(file, module, folder, model, as_json, settle)
 
 
-def go_on(file: Path, module: Path | None, folder: Path | None, model: str | None, as_json: bool) -> int:
-    """Drive a session to its end, or to where it waits; say how it ended and return the exit status."""
+def go_on(
+    file: Path,
+    module: Path | None,
+    folder: Path | None,
+    model: str | None,
+    as_json: bool,
+    settle: tuple[str, str] | None = None,
+) -> int:
+    """Drive a session to its end, or to where it waits; say how it ended and return the exit status.
+
+    `settle`: the person's word on an effect that may have run (`hhd.app.run_on`).
+    """
     from hhd.cli.foreground import Foreground
 
     face = Foreground(quiet=as_json)
     try:
-        ended = app.run_on(file, folder=folder or Path(), model=model, face=face, module=module)
+        ended = app.run_on(file, folder=folder or Path(), model=model, face=face, module=module, settle=settle)
     except UserError as error:
         face.paper.end_line()
         error.args = (f"{error} {how_to_go_on(file, folder, model)}",)

@@ -34,12 +34,13 @@ def whence(path: Path, capsule: Capsule, folder: Path) -> Question:
         ),
         f"effects so far: {capsule.journal.settled + (capsule.journal.live is not None)}",
         f"it would work in: {_line(str(folder))}",
-        *(_next(pending) if pending is not None else ["it waits for nothing: its program would run on"]),
+        *(described(pending) if pending is not None else ["it waits for nothing: its program would run on"]),
     ]
     return Question(title="This capsule was not made here by you. Go on with it?", text="\n".join(lines))
 
 
-def _next(entry: Entry) -> list[str]:
+def described(entry: Entry) -> list[str]:
+    """A pending effect, whole, in lines that are safe to print."""
     state = _STATES.get(entry.state, "")
     if entry.op == "model":
         return [f"next: a model call with your key, {len(entry.request)} bytes of conversation ({state})"]

@@ -24,12 +24,11 @@ from typing import TypeVar
 from hhd.base.config import Config, load
 from hhd.base.errors import Exit, RefusedError, RolledBackError
 from hhd.base.paths import data_folder, private_folder
-from hhd.base.text import visible
 from hhd.effects import environment
 from hhd.effects.approvals import Answer, Choice, Grants, Question, TerminalApprover
 from hhd.effects.cancel import Cancel
 from hhd.effects.confine import Workspace
-from hhd.effects.executor import Executor, Settlement, Waits, Why
+from hhd.effects.executor import Executor, HowSettled, Settlement, Waits, Why
 from hhd.effects.interrupts import Interrupts
 from hhd.effects.model import Kind, Model, Told, open_model, warm
 from hhd.effects.modelkind import ModelKind
@@ -41,11 +40,11 @@ from hhd.effects.toolkind import ToolKind
 from hhd.node import programs
 from hhd.node.capsule_session import CapsuleSession
 from hhd.node.face import Face
-from hhd.node.foreign import whence
+from hhd.node.foreign import described, whence
 from hhd.node.own import Place
 from hhd.runtime.outcomes import Slice, StopFlag
-from hhd_protocol.capsule import At
-from hhd_protocol.journal import Journal, State, decode_history
+from hhd_protocol.capsule import At, Capsule
+from hhd_protocol.journal import Entry, Journal, State, decode_history
 from hhd_protocol.limits import STREAM_CHUNK_BYTES
 from hhd_protocol.packed import unpack
 from hhd_protocol.stream import Stream
@@ -79,6 +78,14 @@ class Ended:
     effect: str | None = None
     sentence: str = ""
     ways: tuple[str, ...] = ()
+
+
+@dataclass(frozen=True, kw_only=True)
+class Settle:
+    """A person's word on an effect that may have run: `how` is ran, did-not-run or again; what it said, if it ran."""
+
+    how: str
+    output: str = ""
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -159,7 +166,7 @@ class Run:
         outcome = executor.advance(_Port(self.session), self.settlement)
         self.settlement = None
         if isinstance(outcome, Waits):
-            return self._waits(entry.op, outcome)
+            return self._waits(entry, outcome)
         self._answered[entry.op] += 1
         return None
 
@@ -205,20 +212,19 @@ class Run:
             decorate=self._decorate,
         )
 
-    def _waits(self, op: str, waits: Waits) -> Ended:
-        """The end of a run in which `op` could not be answered."""
+    def _waits(self, entry: Entry, waits: Waits) -> Ended:
+        """The end of a run in which `entry` could not be answered."""
+        op = entry.op
         if waits.why is Why.CANCELLED:
             return self._interrupted()
         status: int = _STATUS[waits.why]
         if op == "model" and self._models.failure is not None:
             status = self._models.failure.exit
-        if op == "input" and self._why(op) not in ("next", "prompt", ""):
+        if waits.why is Why.UNCERTAIN:
+            self.face.write("\n".join([*described(entry), ""]))
+        if op == "input" and parse(entry.request).why not in ("next", "prompt", ""):
             status = Exit.UNEXPECTED
         return Ended(end=End.WAITING, status=status, effect=op, sentence=waits.sentence, ways=waits.ways)
-
-    def _why(self, op: str) -> str:
-        entry = self.session.capsule.journal.pending
-        return "" if entry is None else parse(entry.request).why
 
     def _interrupted(self) -> Ended:
         entry = self.session.capsule.journal.pending
@@ -282,23 +288,36 @@ class Run:
 
 
 @contextlib.contextmanager
-def opened(path: Path, *, folder: Path, model: str | None, face: Face, module: Path | None = None) -> Iterator[Run]:
+def opened(
+    path: Path,
+    *,
+    folder: Path,
+    model: str | None,
+    face: Face,
+    module: Path | None = None,
+    settle: Settle | None = None,
+) -> Iterator[Run]:
     """The capsule at `path`, held and ready to be driven in `folder`, with this device's configuration.
 
-    Raises UserError where it cannot be.
+    `settle` is the person's word on an effect that was begun and not heard of again. Raises UserError where the session
+    cannot be driven.
     """
     config = load()
     warm(model or config.model.name)
     sandbox = detect(SandboxConfig.from_table(_table(config.policy.get("sandbox", {}))))
     here = Here(config=config, sandbox=sandbox, model=model, today=datetime.date.today)
     wasm = None if module is None else programs.read_wasm(module)
-    try:
-        workspace = Workspace(folder)
-    except OSError as error:
-        shown = visible(str(folder), one_line=True)
-        raise RefusedError(f"The folder {shown} cannot be worked in: {error.strerror}.") from error
-    with workspace, CapsuleSession(path, module=wasm) as session:
-        yield Run(session=session, here=here, workspace=workspace, face=face)
+    with Workspace(folder) as workspace, CapsuleSession(path, module=wasm) as session:
+        settlement = None if settle is None else _settlement(settle, session.capsule)
+        yield Run(session=session, here=here, workspace=workspace, face=face, settlement=settlement)
+
+
+def _settlement(settle: Settle, capsule: Capsule) -> Settlement:
+    pending = capsule.journal.pending
+    reply = settle.output.encode("utf-8", "replace")
+    if pending is not None and pending.op == "tool":
+        reply = json.dumps({"is_error": False, "output": settle.output}).encode()
+    return Settlement(how=HowSettled(settle.how), reply=reply)
 
 
 def new_path(prompt: str) -> Path:
