@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator
+from collections.abc import Callable, Iterable, Iterator
 
 import msgspec
 
@@ -68,21 +68,18 @@ def _clean(item: Item) -> tuple[Item, list[str]]:
     return (msgspec.structs.replace(item, **fields) if kinds else item), kinds
 
 
-def _arguments(item: Call, text: object) -> str:
-    assert callable(text)
+def _arguments(item: Call, text: Callable[[str], str]) -> str:
     if item.form is Form.TEXT:
-        return str(text(item.arguments))
+        return text(item.arguments)
     try:
         value = msgspec.json.decode(item.arguments)
     except (msgspec.DecodeError, RecursionError, UnicodeError):
-        return str(text(item.arguments))
-    before = len(item.arguments)
+        return text(item.arguments)
     cleaned = _inside(value, text)
-    return item.arguments if cleaned == value and before else msgspec.json.encode(cleaned).decode()
+    return item.arguments if cleaned == value else msgspec.json.encode(cleaned).decode()
 
 
-def _inside(value: object, text: object) -> object:
-    assert callable(text)
+def _inside(value: object, text: Callable[[str], str]) -> object:
     if isinstance(value, str):
         return text(value)
     if isinstance(value, list):

@@ -1,7 +1,7 @@
 """Whether what is read back from a written file is what its writer was told to write.
 
-Both sides are reduced to a row of numbers, one an item, so that a gigabyte needs no second copy in memory. What the
-target keeps in another form (times, names of models, ids of replies) is left out; everything that reaches a model is in.
+Both sides are reduced to a row of numbers, one an item, so that a gigabyte needs no second copy in memory. What
+the target keeps in another form (times, names of models, ids of replies) is left out; all that reaches a model is in.
 """
 
 from __future__ import annotations

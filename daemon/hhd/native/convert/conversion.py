@@ -1,0 +1,251 @@
+"""One conversion from beginning to end: read, arrange, write aside, read back and compare, publish.
+
+Invariants. A file becomes visible only if what our own reader finds in it equals what the writer was told, and every
+change and loss is in the account. A file that exists is never written to: a new one is linked into place, and one
+that we wrote earlier is replaced in one step, if nobody has touched it since.
+"""
+
+from __future__ import annotations
+
+import enum
+from collections.abc import Callable, Iterator
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Protocol
+
+from hhd.base.errors import RefusedError
+from hhd.native.convert.arrange import Arranger, Outlook, outlook
+from hhd.native.convert.folders import place
+from hhd.native.convert.history import Conversion, History, Stretch, grown, stretch, unchanged
+from hhd.native.convert.ledger import Ledger
+from hhd.native.convert.publish import Aside
+from hhd.native.convert.redact import without_secrets
+from hhd.native.convert.sameness import Expected, row_of
+from hhd.native.convert.steps import Step
+from hhd.native.convert.to_claude import ClaudeWriter
+from hhd.native.convert.to_codex import CodexWriter
+from hhd.native.convert.to_pi import PiWriter
+from hhd.native.convert.writer import Line, Session, Writer
+from hhd_protocol.transcript import Account, At, Gap, Harness, Header, Item, Loss
+
+WRITERS: dict[Harness, Callable[[Session], Writer]] = {
+    Harness.CLAUDE: ClaudeWriter,
+    Harness.CODEX: CodexWriter,
+    Harness.PI: PiWriter,
+}
+
+
+class Reading(Protocol):
+    """What a conversion needs of a reader."""
+
+    header: Header
+
+    def items(self) -> Iterator[Item]: ...
+
+    @property
+    def account(self) -> Account: ...
+
+    def close(self) -> None: ...
+
+
+class Did(enum.Enum):
+    """How a conversion ended."""
+
+    LOOKED = "looked"
+    """Nothing was to be written: the account only."""
+    WRITTEN = "written"
+    UPDATED = "updated"
+    UNCHANGED = "unchanged"
+    """The session has not grown since it was converted."""
+
+
+@dataclass(frozen=True, kw_only=True)
+class Kept:
+    """One item that came along: its kind and its place on both sides."""
+
+    kind: str
+    source: At
+    line: int
+
+
+@dataclass(frozen=True, kw_only=True)
+class Manifest:
+    """What a conversion did. `account` is the source's own, `items` the number of items written."""
+
+    did: Did
+    source: Header
+    target: Harness
+    session: Session
+    path: Path | None
+    items: int
+    losses: tuple[Loss, ...]
+    account: Account
+    bytes: int = 0
+
+
+@dataclass(frozen=True, kw_only=True)
+class Wish:
+    """What a person asked for. `home` None: only look. `redact`: take out what looks like credentials."""
+
+    target: Harness
+    home: Path | None
+    cwd: str
+    redact: bool = False
+    anew: bool = False
+    """Make another session even if an earlier conversion could be updated."""
+
+
+class Converter:
+    """Converts sessions; `fresh_id` gives a new UUID, `error_key` is 32 secret bytes of this person's devices."""
+
+    def __init__(
+        self,
+        *,
+        open_reading: Callable[[Path], Reading],
+        history: History,
+        error_key: bytes,
+        fresh_id: Callable[[], str],
+    ) -> None:
+        self._open = open_reading
+        self._history = history
+        self._error_key = error_key
+        self._fresh_id = fresh_id
+
+    def convert(self, source: Path, wish: Wish, *, kept: Callable[[Kept], None] | None = None) -> Manifest:
+        """Convert the session in `source`.
+
+        Raises RefusedError, with nothing changed, when the target cannot be written or both sides have grown.
+        """
+        reading = self._open(source)
+        try:
+            return self._convert(source, reading, wish, kept)
+        finally:
+            reading.close()
+
+    def _convert(self, source: Path, reading: Reading, wish: Wish, kept: Callable[[Kept], None] | None) -> Manifest:
+        header = reading.header
+        was = stretch(source)
+        if was is None or header.id is None:
+            raise RefusedError(f"{source} cannot be read; nothing was written.")
+        earlier = None
+        if wish.home is not None and not wish.anew:
+            earlier = self._history.from_source(header.harness, header.id, wish.target, wish.cwd)
+        session = self._session(header, wish, earlier)
+        path = place(wish.home, wish.target, session) if wish.home is not None else None
+        replaces = earlier is not None and path is not None and path.exists()
+        if replaces:
+            assert earlier is not None
+            if not unchanged(earlier.target) or grown(earlier.target):
+                raise RefusedError(
+                    f"{path} was converted from this session earlier and has gone on since; nothing was changed. "
+                    "With --new another session is made."
+                )
+            if earlier.source.sha256 == was.sha256:
+                return self._manifest(Did.UNCHANGED, reading, wish, session, path, 0, Ledger())
+        ledger = Ledger()
+        ahead = outlook(reading.items())
+        arranged = self._arranged(reading, wish, ahead, ledger)
+        if path is None:
+            expected = Expected(wish.target)
+            for _ in _lines(WRITERS[wish.target](session), expected.watch(arranged), ledger, kept):
+                pass
+            return self._manifest(Did.LOOKED, reading, wish, session, None, expected.items, ledger)
+        with Aside(path) as aside:
+            expected = Expected(wish.target)
+            lines = _lines(WRITERS[wish.target](session), expected.watch(arranged), ledger, kept)
+            size = aside.write(lines)
+            self._check(aside.path, expected, wish.target)
+            written = stretch(aside.path)
+            assert written is not None and written.size == size
+            self._history.record(
+                Conversion(
+                    source_harness=header.harness,
+                    source_id=header.id,
+                    source=was,
+                    source_leaf=None,
+                    target_harness=wish.target,
+                    target_id=session.id,
+                    target_cwd=wish.cwd,
+                    target=Stretch(path=str(path), size=size, sha256=written.sha256, lines=written.lines),
+                )
+            )
+            if replaces:
+                aside.replace()
+            else:
+                aside.publish()
+        did = Did.UPDATED if replaces else Did.WRITTEN
+        return self._manifest(did, reading, wish, session, path, expected.items, ledger, size)
+
+    def _arranged(self, reading: Reading, wish: Wish, ahead: Outlook, ledger: Ledger) -> Iterator[Step]:
+        arranger = Arranger(
+            source=reading.header.harness,
+            target=wish.target,
+            ahead=ahead,
+            ledger=ledger,
+            error_key=self._error_key,
+        )
+        items = reading.items()
+        return arranger.steps(without_secrets(items, ledger) if wish.redact else items)
+
+    def _session(self, header: Header, wish: Wish, earlier: Conversion | None) -> Session:
+        from hhd.native.convert.times import iso
+
+        started = iso(header.started) if header.started else None
+        return Session(
+            id=earlier.target_id if earlier is not None else self._fresh_id(),
+            cwd=wish.cwd,
+            started=started or "1970-01-01T00:00:00.000Z",
+            title=header.title,
+            first_prompt=header.first_prompt,
+        )
+
+    def _check(self, path: Path, expected: Expected, target: Harness) -> None:
+        reading = self._open(path)
+        try:
+            found = row_of(reading.items(), target)
+        finally:
+            reading.close()
+        if found != expected.row:
+            raise AssertionError("what was written does not read back as what was meant; nothing was published")
+
+    def _manifest(
+        self,
+        did: Did,
+        reading: Reading,
+        wish: Wish,
+        session: Session,
+        path: Path | None,
+        items: int,
+        ledger: Ledger,
+        size: int = 0,
+    ) -> Manifest:
+        return Manifest(
+            did=did,
+            source=reading.header,
+            target=wish.target,
+            session=session,
+            path=path,
+            items=items,
+            losses=ledger.losses,
+            account=reading.account,
+            bytes=size,
+        )
+
+
+def _lines(
+    writer: Writer, steps: Iterator[Step], ledger: Ledger, kept: Callable[[Kept], None] | None
+) -> Iterator[bytes]:
+    number = 0
+    for line in writer.lines(steps):
+        if line.raw:
+            number += 1
+        if line.at is not None:
+            if ledger.waiting:
+                ledger.placed(line.at, number)
+            if kept is not None:
+                kept(Kept(kind="item", source=line.at, line=number))
+        if line.raw:
+            yield line.raw
+
+
+__all__ = ["Converter", "Did", "Gap", "Kept", "Line", "Manifest", "Wish"]

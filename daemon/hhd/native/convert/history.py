@@ -1,0 +1,122 @@
+"""What was converted into what: so that a grown session updates its conversion, and a way back finds the original.
+
+One small JSON file a conversion, in this device's data folder. It holds no conversation text. It is written before the
+converted file becomes visible: a run that died in between is finished by the next one.
+"""
+
+from __future__ import annotations
+
+import hashlib
+import os
+from collections.abc import Iterator
+from pathlib import Path
+
+import msgspec
+
+from hhd.base import files
+from hhd_protocol.transcript import Harness
+
+_READ_BYTES = 1 << 20
+
+
+class Stretch(msgspec.Struct, frozen=True, kw_only=True):
+    """The first `size` bytes of a file, by SHA-256 (hex), and how many lines they are."""
+
+    path: str
+    size: int
+    sha256: str
+    lines: int
+
+
+class Conversion(msgspec.Struct, frozen=True, kw_only=True):
+    """One conversion: what was read, what was written."""
+
+    format: int = 1
+    source_harness: Harness
+    source_id: str
+    source: Stretch
+    source_leaf: str | None
+    target_harness: Harness
+    target_id: str
+    target_cwd: str
+    target: Stretch
+
+
+class History:
+    """The conversions of this device, in `folder`."""
+
+    def __init__(self, folder: Path) -> None:
+        self._folder = folder
+
+    def record(self, conversion: Conversion) -> None:
+        """Remember `conversion` durably; a later one of the same target takes its place."""
+        self._folder.mkdir(parents=True, exist_ok=True, mode=0o700)
+        path = self._folder / f"{conversion.target_harness.value}-{conversion.target_id}.json"
+        files.replace(path, [msgspec.json.encode(conversion)])
+
+    def from_source(self, harness: Harness, source_id: str, target: Harness, cwd: str) -> Conversion | None:
+        """The latest conversion of that session to that client and folder."""
+        found = [
+            conversion
+            for conversion in self._all()
+            if conversion.source_harness is harness
+            and conversion.source_id == source_id
+            and conversion.target_harness is target
+            and conversion.target_cwd == cwd
+        ]
+        return max(found, key=lambda conversion: conversion.source.size, default=None)
+
+    def of_target(self, harness: Harness, target_id: str) -> Conversion | None:
+        """The conversion that made that session, if one did."""
+        return _load(self._folder / f"{harness.value}-{target_id}.json")
+
+    def _all(self) -> Iterator[Conversion]:
+        try:
+            names = sorted(os.listdir(self._folder))
+        except FileNotFoundError:
+            return
+        for name in names:
+            if name.endswith(".json") and (conversion := _load(self._folder / name)) is not None:
+                yield conversion
+
+
+def stretch(path: Path, size: int | None = None) -> Stretch | None:
+    """The first `size` bytes of `path` (None: all of it), or None if it is shorter or cannot be read."""
+    digest, left, lines = hashlib.sha256(), size, 0
+    total = 0
+    try:
+        with open(path, "rb") as file:
+            while left is None or left > 0:
+                block = file.read(_READ_BYTES if left is None else min(left, _READ_BYTES))
+                if not block:
+                    break
+                digest.update(block)
+                lines += block.count(b"\n")
+                total += len(block)
+                left = None if left is None else left - len(block)
+    except OSError:
+        return None
+    if left:
+        return None
+    return Stretch(path=str(path), size=total, sha256=digest.hexdigest(), lines=lines)
+
+
+def unchanged(known: Stretch) -> bool:
+    """Whether the file still begins with the known bytes."""
+    found = stretch(Path(known.path), known.size)
+    return found is not None and found.sha256 == known.sha256
+
+
+def grown(known: Stretch) -> bool:
+    """Whether the file has more than the known bytes."""
+    try:
+        return os.stat(known.path).st_size > known.size
+    except OSError:
+        return False
+
+
+def _load(path: Path) -> Conversion | None:
+    try:
+        return msgspec.json.decode(path.read_bytes(), type=Conversion)
+    except (OSError, msgspec.MsgspecError, UnicodeDecodeError):
+        return None
