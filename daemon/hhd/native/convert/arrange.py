@@ -7,11 +7,13 @@ known beforehand.
 
 from __future__ import annotations
 
+import re
 from collections.abc import Iterable, Iterator
 from dataclasses import dataclass
 
 import msgspec
 
+from hhd.native.claude_records import label_of
 from hhd.native.convert.ids import CallIds
 from hhd.native.convert.ledger import Ledger
 from hhd.native.convert.marks import mark, unmark
@@ -54,6 +56,8 @@ _LABELS = {
 }
 """Notes that go along, as labelled text. The others are the client's own words, or were never sent."""
 
+_REMINDER = re.compile(r"<system-reminder>(?:(?!<system-reminder>)[\s\S])*?</system-reminder>\s*")
+
 _WORDLESS = frozenset({NoteKind.ABORTED})
 """Notes whose text is the client's frame: the label alone goes along."""
 
@@ -90,8 +94,8 @@ class Arranger:
         self._ledger = ledger
         self._error_key = error_key
         self._ids = CallIds(self._places.call_ids)
-        self._past = Orderer()
-        self._orderer = Orderer()
+        self._past = Orderer("p")
+        self._orderer = Orderer("")
         self._kept: list[Spoken] = []
         self._fold: Fold | None = None
         self._standins = 0
@@ -142,6 +146,9 @@ class Arranger:
         yield from self._finish_fold()
         self._folds -= 1
         summary = item.summary if item.summary is not None else ""
+        if self._same is None and _REMINDER.search(summary):
+            self._ledger.note(LossKind.PRIVILEGED, Did.LEFT_OUT, "a reminder of the client inside a summary", item.at)
+            summary = _REMINDER.sub("", summary)
         if self._folds:
             yield Fold(compaction=item, summary=summary, last=False)
             return
@@ -217,9 +224,22 @@ class Arranger:
 
     def _message(self, item: Message) -> Message | None:
         parts = self._fit(item.parts, item.at, in_result=False)
+        if self._target is Harness.CLAUDE:
+            parts = self._unlike_the_client(parts, item.at)
         if parts is item.parts:
             return item
         return msgspec.structs.replace(item, parts=parts) if parts else None
+
+    def _unlike_the_client(self, parts: tuple[Part, ...], at: At) -> tuple[Part, ...]:
+        """Texts that Claude Code would take for its own bookkeeping get a label before them."""
+        if not any(type(part) is TextPart and label_of(part.text) for part in parts):
+            return parts
+        why = "the text begins like one of the client's own; a label stands before it"
+        self._ledger.note(LossKind.TEXT, Did.CHANGED, why, at)
+        return tuple(
+            TextPart(f"[as typed]\n{part.text}") if type(part) is TextPart and label_of(part.text) else part
+            for part in parts
+        )
 
     def _text(self, item: Text) -> Text | None:
         if item.model is not None and not self._places.models and not self._said_model:
@@ -345,9 +365,13 @@ class Arranger:
         is_orphan = item.kind is NoteKind.ORPHAN_RESULT
         why = f"a {item.kind.value} note became labelled text"
         self._ledger.note(LossKind.ORPHAN if is_orphan else LossKind.NOTE, Did.CHANGED, why, item.at)
-        head = TextPart(f"[{label}]" if item.label is None or item.kind in _WORDLESS else f"[{label}: {item.label}]")
+        head = f"[{label}]" if item.label is None or item.kind in _WORDLESS else f"[{label}: {item.label}]"
         body = () if item.kind in _WORDLESS else self._fit(item.parts, item.at, in_result=False)
-        return Message(at=item.at, parts=(head, *body), time=item.time, live=item.live)
+        if body and isinstance(body[0], TextPart):
+            head, body = f"{head}\n{body[0].text}", body[1:]
+        if self._target is Harness.CLAUDE:
+            body = self._unlike_the_client(body, item.at)
+        return Message(at=item.at, parts=(TextPart(head), *body), time=item.time, live=item.live)
 
     def _fit(self, parts: tuple[Part, ...], at: At, *, in_result: bool) -> tuple[Part, ...]:
         if len(parts) == 1 and type(parts[0]) is TextPart and (in_result or parts[0].text.strip()):

@@ -20,11 +20,12 @@ class Orderer:
     """Takes items in the order of the source, and gives them back in the order of a target.
 
     What a person or the assistant said between a call and its result comes after the result: no client accepts it
-    there (`moved` counts such). Replies are numbered anew: `reply` is a decimal number, counted over the session.
+    there (`moved` counts such). Replies are numbered anew: `reply` is `prefix` and a number.
     `strays` counts results of calls that were never made or were answered before; they are not given back.
     """
 
-    def __init__(self) -> None:
+    def __init__(self, prefix: str) -> None:
+        self._prefix = prefix
         self._open: dict[str, Result | None] = {}
         self._answered = 0
         self._held: deque[Spoken] = deque()
@@ -79,7 +80,7 @@ class Orderer:
             if isinstance(item, Call):
                 self._open[item.id] = None
                 self._at = item.at
-            out.append(msgspec.structs.replace(item, reply=str(self._replies)))
+            out.append(msgspec.structs.replace(item, reply=f"{self._prefix}{self._replies}"))
         elif isinstance(item, Result):
             self.strays += 1
         else:

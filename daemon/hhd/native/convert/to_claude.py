@@ -89,16 +89,18 @@ class ClaudeWriter:
             }
             stop = "tool_use"
             self._calls[item.id] = str(record["uuid"])
-        record["message"] = {
+        message: dict[str, object] = {
             "id": f"msg_{self._session.id[:8]}{item.reply}",
             "type": "message",
             "role": "assistant",
-            "model": item.model or "<synthetic>",
             "content": [block],
             "stop_reason": stop,
             "stop_sequence": None,
             "usage": _NO_USAGE,
         }
+        if item.model is not None:
+            message["model"] = item.model
+        record["message"] = message
         return record
 
     def _result(self, item: Result, time: str) -> dict[str, object]:
