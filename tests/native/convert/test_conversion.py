@@ -1,0 +1,91 @@
+"""Every fixture in every direction: written, read back, and equal to what was meant."""
+
+from __future__ import annotations
+
+import os
+import uuid
+from pathlib import Path
+
+import pytest
+
+from hhd.base.errors import RefusedError
+from hhd.native.convert.conversion import Converter, Did, Wish
+from hhd.native.convert.history import History
+from hhd.native.opening import open_session
+from hhd_protocol.transcript import Call, Harness, Result
+
+FIXTURES = Path(__file__).parents[2] / "fixtures" / "native"
+SESSIONS = sorted(path for kind in ("captured", "edge") for path in (FIXTURES / kind).rglob("*.jsonl"))
+CWD = "/home/bob/work"
+
+
+def converter(folder: Path) -> Converter:
+    return Converter(
+        open_reading=open_session,
+        history=History(folder / "history"),
+        error_key=b"k" * 32,
+        fresh_id=lambda: str(uuid.uuid4()),
+    )
+
+
+@pytest.mark.parametrize("target", Harness)
+@pytest.mark.parametrize("source", SESSIONS, ids=lambda path: str(path.relative_to(FIXTURES))[-60:])
+def test_a_fixture_converts_with_complete_pairing(source: Path, target: Harness, tmp_path: Path) -> None:
+    manifest = converter(tmp_path).convert(source, Wish(target=target, home=tmp_path / "home", cwd=CWD))
+    assert manifest.did is Did.WRITTEN
+    assert manifest.path is not None
+    raw = manifest.path.read_bytes()
+    assert raw.endswith(b"\n")
+    assert not raw.startswith(b"\xef\xbb\xbf")
+    assert manifest.path.stat().st_mode & 0o777 == 0o600
+    with open_session(manifest.path) as reading:
+        items = list(reading.items())
+        assert reading.header.harness is target
+        assert reading.header.id == manifest.session.id
+    calls = [item.id for item in items if isinstance(item, Call)]
+    results = [item.call for item in items if isinstance(item, Result)]
+    assert sorted(calls) == sorted(results)
+    assert len(set(calls)) == len(calls)
+    assert os.listdir(manifest.path.parent) == [manifest.path.name]
+
+
+def test_a_second_conversion_of_an_unchanged_session_writes_nothing(tmp_path: Path) -> None:
+    source, wish = SESSIONS[0], Wish(target=Harness.CODEX, home=tmp_path / "home", cwd=CWD)
+    first = converter(tmp_path).convert(source, wish)
+    assert first.path is not None
+    before = first.path.read_bytes()
+    second = converter(tmp_path).convert(source, wish)
+    assert second.did is Did.UNCHANGED
+    assert second.path == first.path
+    assert [path for path in (tmp_path / "home").rglob("*") if path.is_file()] == [first.path]
+    assert first.path.read_bytes() == before
+
+
+def test_a_grown_session_updates_its_conversion_and_makes_no_second_one(tmp_path: Path) -> None:
+    lines = (FIXTURES / "edge" / "E08_branch_rewind.claude.jsonl").read_bytes().splitlines(keepends=True)
+    source = tmp_path / "11111111-2222-4333-8444-555555555555.jsonl"
+    wish = Wish(target=Harness.PI, home=tmp_path / "home", cwd=CWD)
+    source.write_bytes(b"".join(lines[:-1]))
+    first = converter(tmp_path).convert(source, wish)
+    source.write_bytes(b"".join(lines))
+    second = converter(tmp_path).convert(source, wish)
+    assert second.did is Did.UPDATED
+    assert second.path == first.path
+    assert second.items != first.items
+    assert [path for path in (tmp_path / "home").rglob("*") if path.is_file()] == [first.path]
+
+
+def test_a_conversion_that_its_client_went_on_with_is_not_touched(tmp_path: Path) -> None:
+    lines = (FIXTURES / "edge" / "E08_branch_rewind.claude.jsonl").read_bytes().splitlines(keepends=True)
+    source = tmp_path / "11111111-2222-4333-8444-555555555555.jsonl"
+    wish = Wish(target=Harness.PI, home=tmp_path / "home", cwd=CWD)
+    source.write_bytes(b"".join(lines[:-1]))
+    first = converter(tmp_path).convert(source, wish)
+    assert first.path is not None
+    with open(first.path, "ab") as file:
+        file.write(b'{"type":"label"}\n')
+    before = first.path.read_bytes()
+    source.write_bytes(b"".join(lines))
+    with pytest.raises(RefusedError, match="gone on since"):
+        converter(tmp_path).convert(source, wish)
+    assert first.path.read_bytes() == before
