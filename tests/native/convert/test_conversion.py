@@ -65,7 +65,7 @@ def test_a_grown_session_updates_its_conversion_and_makes_no_second_one(tmp_path
     lines = (FIXTURES / "edge" / "E08_branch_rewind.claude.jsonl").read_bytes().splitlines(keepends=True)
     source = tmp_path / "11111111-2222-4333-8444-555555555555.jsonl"
     wish = Wish(target=Harness.PI, home=tmp_path / "home", cwd=CWD)
-    source.write_bytes(b"".join(lines[:-1]))
+    source.write_bytes(b"".join(lines[:2]))
     first = converter(tmp_path).convert(source, wish)
     source.write_bytes(b"".join(lines))
     second = converter(tmp_path).convert(source, wish)
@@ -79,7 +79,7 @@ def test_a_conversion_that_its_client_went_on_with_is_not_touched(tmp_path: Path
     lines = (FIXTURES / "edge" / "E08_branch_rewind.claude.jsonl").read_bytes().splitlines(keepends=True)
     source = tmp_path / "11111111-2222-4333-8444-555555555555.jsonl"
     wish = Wish(target=Harness.PI, home=tmp_path / "home", cwd=CWD)
-    source.write_bytes(b"".join(lines[:-1]))
+    source.write_bytes(b"".join(lines[:2]))
     first = converter(tmp_path).convert(source, wish)
     assert first.path is not None
     with open(first.path, "ab") as file:
