@@ -1,12 +1,18 @@
-"""A host of a few dozen lines for the tests of the passes: it knows the guest ABI and nothing of `hhd.runtime`."""
+"""A host of a few dozen lines for the tests of the passes: it knows the guest ABI and nothing else of `hhd.runtime`.
+
+No conftest may import this: the engine's signal handlers have to come after those of pytest.
+"""
 
 from __future__ import annotations
 
 import ctypes
 import json
+from collections.abc import Sequence
 from dataclasses import dataclass, field
 
 import wasmtime
+
+from hhd.runtime.instrument import instrument
 
 STACK_WASM_PAGES = 4
 
@@ -70,6 +76,16 @@ class Run:
             return one.run()
         finally:
             one.store.close()  # the callbacks hold the slice, so the collector would come late
+
+
+def run_cut(text: str, cuts: Sequence[int] = (0, 1, 2, 5), replies: Sequence[bytes] = ()) -> dict[object, bytes]:
+    """Transcripts: of the plain module under "plain", of the instrumented one under its checks a slice."""
+    plain = bytes(wasmtime.wat2wasm(text))
+    pausable = wasmtime.Module(ENGINE, instrument(plain))
+    runs: dict[object, bytes] = {"plain": Run(wasmtime.Module(ENGINE, plain), replies=list(replies)).to_end()}
+    for checks in (None, *cuts):
+        runs[checks] = Run(pausable, replies=list(replies)).to_end(checks)
+    return runs
 
 
 class _Slice:

@@ -20,8 +20,10 @@ from hhd.runtime.instrument.code import Body
 from hhd.runtime.instrument.module import FuncType, Module
 from hhd_protocol.limits import GUEST_STRETCH_INSTRS_MAX
 
-_SEARCH_EDGES_MAX = 20_000_000
+_SEARCH_EDGES_MAX = 2_000_000
 """Edges walked while looking for a small set of checks (seconds); past it, every function of a cycle gets one."""
+_PICKED_SHARE = 64
+"""Of a large component, one function in so many is picked at a time."""
 _EXEMPT_INSTRS = 2_000
 """What a call of an exempt function counts for: a copy of some kilobytes, or a long walk through the free lists."""
 _GREEDY_STEPS_MAX = 8
@@ -197,7 +199,7 @@ class _Planner:
                 chosen.update(functions)
                 continue
             loops = [node for node in functions if node in self.edges[node]]
-            picked = loops or [self.best_connected(functions, inside)]
+            picked = loops or self.best_connected(functions, inside)
             chosen.update(picked)
             inside.difference_update(picked)
             rest = sorted(inside)
@@ -205,14 +207,18 @@ class _Planner:
             work.extend(_components(rest, kept))
         return chosen
 
-    def best_connected(self, functions: list[int], inside: set[int]) -> int:
-        """The function of a component with most ways through it; the lowest index among equals."""
+    def best_connected(self, functions: list[int], inside: set[int]) -> list[int]:
+        """The functions of a component with most ways through them; lower indices first among equals."""
         entering = dict.fromkeys(inside, 0)
         for node in inside:
             for to in self.edges[node]:
                 if to in inside:
                     entering[to] += 1
-        return max(functions, key=lambda node: (entering[node] * sum(to in inside for to in self.edges[node]), -node))
+
+        def ways(node: int) -> tuple[int, int]:
+            return -entering[node] * sum(to in inside for to in self.edges[node]), node
+
+        return sorted(functions, key=ways)[: 1 + len(functions) // _PICKED_SHARE]
 
     def bound_stretches(self, entry: set[int]) -> None:
         """Add to `entry` until no function runs longer than the bound without a check in itself or what it calls."""

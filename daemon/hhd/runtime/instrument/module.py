@@ -195,7 +195,7 @@ class _Parser:
         )
 
     def read_types(self, reader: Reader) -> None:
-        self.types = _items(reader, 3, "types", _func_type)
+        self.types = _items(reader, 1, "types", _func_type)
 
     def read_imports(self, reader: Reader) -> None:
         self.imports = _items(reader, 4, "imports", _import)
