@@ -232,7 +232,7 @@ class Guest:
             self._instance.set_global_bits(name, bits)
         self._instance.set_global_bits(COUNTDOWN, 0)
         self._set_stack(snapshot.asyncify_stack_bytes)
-        self._stack_used_most = STACK_ROOM_BYTES
+        self._stack_used_most = snapshot.asyncify_stack_bytes  # past it a snapshot holds zeros
         self._begun = snapshot.asyncify_stack_bytes > 0
 
     def _write_pages(self, snapshot: Snapshot) -> None:
