@@ -71,9 +71,13 @@ def python(*arguments: str) -> list[str]:
 
 
 def environment(**more: str) -> dict[str, str]:
-    """The variables an emulated process needs, with those of this process and `more`."""
+    """The variables an emulated process needs, with those of this process and `more`.
+
+    Compiling there takes seconds, so compiled modules are kept beside the root, for all tests.
+    """
     path = ":".join(str(PROJECT / part) for part in ("daemon", "protocol", "."))
-    return {**os.environ, "HHD_ARM64_PATH": path, **more}
+    cache = str(folder() / "hhd-cache")
+    return {**os.environ, "HHD_ARM64_PATH": path, "HHD_CACHE_HOME": cache, **more}
 
 
 def folder() -> Path:
