@@ -2,16 +2,21 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping
+from collections.abc import Callable, Iterator, Mapping
 from contextlib import contextmanager
 from pathlib import Path
 from typing import TYPE_CHECKING
 
 if TYPE_CHECKING:  # Each door imports what it opens on, and nothing else.
+    from hhd.native.archive import Kept, Original
+    from hhd.native.cards import Card
+    from hhd.native.reading import Reading
     from hhd.node.capsules import Report
     from hhd.node.face import Face
+    from hhd.node.native import Hit, Steps
     from hhd.node.run import Ended
     from hhd.runtime.outcomes import StopFlag
+    from hhd_protocol.transcript import Header, Item
 
 
 def capsule_new(program: str, out: Path, *, args: Mapping[str, str], embed: bool, force: bool) -> Report:
@@ -96,6 +101,98 @@ def answer_one(path: Path, *, folder: Path, model: str | None, face: Face) -> En
 
     with run.opened(path, folder=folder, model=model, face=face) as one:
         return one.answer()
+
+
+def native_sessions(*, harness: str | None, cwd: Path | None, steps: Steps) -> list[Card]:
+    """The sessions of Claude Code, Codex and Pi on this device, newest first."""
+    from hhd.node import native
+    from hhd_protocol.transcript import Harness
+
+    return native.listed(harness=Harness(harness) if harness else None, cwd=cwd, steps=steps)
+
+
+def native_file(name: str, *, steps: Steps) -> Path:
+    """The session file that `name` means: a path, or an id or the begin of one."""
+    from hhd.node import native
+
+    return native.found(name, steps=steps)
+
+
+def native_open(path: Path, *, progress: Callable[[int], None]) -> Reading:
+    """Open the native session in `path`; close it, or use it as a context."""
+    from hhd.node import native
+
+    return native.opened(path, progress=progress)
+
+
+def native_show(
+    path: Path, *, turn: int | None, progress: Callable[[int], None]
+) -> tuple[Header, Iterator[tuple[int, Item]]]:
+    """The header of the session in `path`, and its items with their turns, from prompt number `turn` on."""
+    from hhd.node import native
+
+    if turn is not None and turn < 0:
+        reading = native.last_turns(path, -turn)
+    else:
+        reading = native.opened(path, progress=progress)
+    return reading.header, native.from_turn(reading, 0 if turn is None else turn)
+
+
+def native_facts(header: Header) -> list[tuple[str, str]]:
+    """The facts of a session's header in words."""
+    from hhd.node import native
+
+    return native.facts(header)
+
+
+def native_spoken(item: Item) -> tuple[str, str]:
+    """Who speaks in an item of a transcript, and its text."""
+    from hhd.node import native
+
+    return native.spoken(item)
+
+
+def native_search(text: str, *, harness: str | None, cwd: Path | None, steps: Steps) -> Iterator[Hit]:
+    """Where `text` stands in any native session."""
+    from hhd.node import native
+    from hhd_protocol.transcript import Harness
+
+    return native.search(text, harness=Harness(harness) if harness else None, cwd=cwd, steps=steps)
+
+
+def native_keep(path: Path) -> Kept:
+    """Keep the originals of the session in `path` in the archive."""
+    from hhd.node import native
+
+    return native.keep(path)
+
+
+def native_keep_all(*, steps: Steps) -> Iterator[tuple[Card, Kept | str]]:
+    """Keep the originals of every native session."""
+    from hhd.node import native
+
+    return native.keep_all(steps)
+
+
+def native_kept() -> Iterator[Original]:
+    """The newest original of every session in the archive."""
+    from hhd.node import native
+
+    return native.kept()
+
+
+def native_restore(name: str, folder: Path) -> list[Path]:
+    """Write the newest original of the session `name` below `folder`."""
+    from hhd.node import native
+
+    return native.restore(name, folder)
+
+
+def native_check() -> list[str]:
+    """Read the whole archive; the damages found."""
+    from hhd.node import native
+
+    return native.check()
 
 
 @contextmanager

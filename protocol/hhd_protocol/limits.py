@@ -146,3 +146,9 @@ NATIVE_BASES_MAX = 64
 
 NATIVE_UNPACKED_BYTES_MAX = 16 * 1024 * 1024 * 1024
 """What a compressed session may unpack to, on disk: larger than any seen, smaller than a bomb."""
+
+ARCHIVE_PIECE_BYTES = 1024 * 1024
+"""Originals are kept in pieces of this size: a session that grew by a turn costs one piece and a list of names."""
+
+ARCHIVE_FILES_MAX = 20_000
+"""Files of one original: a session with ten thousand spilled outputs is beyond any seen."""

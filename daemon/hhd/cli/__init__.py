@@ -9,6 +9,7 @@ from hhd.base.errors import Exit, UserError
 COMMANDS = {
     "run": ("hhd.cli.run", "Let the agent work in a folder, in the foreground."),
     "capsule": ("hhd.cli.capsule", "Make, step, run and look at capsules: one session in one file."),
+    "native": ("hhd.cli.native", "Find, read, search and keep sessions of Claude Code, Codex and Pi."),
 }
 """Name of a command: the module that holds it as `command`, and its line of help."""
 

@@ -8,6 +8,7 @@ that grows, is replaced or deleted meanwhile is read as it was; one that is cut 
 from __future__ import annotations
 
 import os
+import stat
 import tempfile
 from collections.abc import Callable, Iterable, Iterator
 from dataclasses import dataclass
@@ -51,8 +52,10 @@ class Block:
 class Source:
     """One file, opened; close it, or use it as a context."""
 
-    def __init__(self, path: Path, *, end: int | None = None, begin: int = 0) -> None:
-        """Open `path` for bytes `begin` (a line's begin) up to `end`; `.zst` is unpacked to an unnamed file first.
+    def __init__(self, path: Path, *, end: int | None = None, begin: int = 0, packed: bool = False) -> None:
+        """Open `path` for bytes `begin` (a line's begin) up to `end`.
+
+        `.zst` is unpacked to an unnamed file first, unless `packed`: then its own bytes are read.
 
         Raises OSError; RefusedError if it is no ordinary file or unpacks past the bound.
         """
@@ -61,13 +64,11 @@ class Source:
         self._file: BinaryIO = os.fdopen(fd, "rb", buffering=0)
         try:
             found = os.fstat(fd)
-            if not os.path.isfile(path) and not os.path.exists(path):
-                raise FileNotFoundError(2, "No such file or directory", str(path))
-            if (found.st_mode & 0o170000) != 0o100000:
+            if not stat.S_ISREG(found.st_mode):
                 raise RefusedError(f"{path} is not an ordinary file; nothing was read.")
-            if path.suffix == ".zst":
-                packed, self._file = self._file, _unpacked(self._file)
-                packed.close()
+            if path.suffix == ".zst" and not packed:
+                original, self._file = self._file, _unpacked(self._file)
+                original.close()
             self.stat = os.fstat(self._file.fileno())
             self.mtime_ns = found.st_mtime_ns
         except BaseException:
