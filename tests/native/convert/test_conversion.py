@@ -89,3 +89,38 @@ def test_a_conversion_that_its_client_went_on_with_is_not_touched(tmp_path: Path
     with pytest.raises(RefusedError, match="gone on since"):
         converter(tmp_path).convert(source, wish)
     assert first.path.read_bytes() == before
+
+
+CODEX_TURN = (
+    b'{"timestamp":"2026-11-30T10:00:00.000Z","type":"response_item","payload":{"type":"message","role":"user",'
+    b'"content":[{"type":"input_text","text":"and one more thing"}]}}\n'
+    b'{"timestamp":"2026-11-30T10:00:00.000Z","type":"event_msg","payload":{"type":"user_message",'
+    b'"message":"and one more thing"}}\n'
+    b'{"timestamp":"2026-11-30T10:00:01.000Z","type":"response_item","payload":{"type":"message","role":"assistant",'
+    b'"content":[{"type":"output_text","text":"done as well"}]}}\n'
+)
+CLAUDE_SESSIONS = [path for path in SESSIONS if "claude" in str(path) and "subagents" not in path.parts]
+
+
+@pytest.mark.parametrize("source", CLAUDE_SESSIONS, ids=lambda path: str(path.relative_to(FIXTURES))[-60:])
+def test_a_session_that_comes_back_has_its_first_legs_byte_for_byte(source: Path, tmp_path: Path) -> None:
+    there = converter(tmp_path).convert(source, Wish(target=Harness.CODEX, home=tmp_path / "codex", cwd=CWD))
+    assert there.path is not None
+    with open(there.path, "ab") as file:
+        file.write(CODEX_TURN)
+    back = converter(tmp_path).convert(there.path, Wish(target=Harness.CLAUDE, home=tmp_path / "claude", cwd=CWD))
+    assert back.path is not None
+    original = source.read_bytes()
+    whole = original[: original.rfind(b"\n") + 1]
+    if whole == original:
+        assert back.returned
+        assert back.items == 2
+        assert back.path.read_bytes().startswith(original)
+    with open_session(back.path) as reading:
+        items = [item for item in reading.items() if getattr(item, "live", True)]
+    with open_session(source) as reading:
+        before = [item for item in reading.items() if getattr(item, "live", True)]
+    assert [type(item).__name__ for item in items][-2:] == ["Message", "Text"]
+    assert items[-1].text == "done as well"  # type: ignore[union-attr]
+    if whole == original and "E01" not in source.name and "KILL" not in str(source):
+        assert [type(item) for item in items[:-2]] == [type(item) for item in before]

@@ -110,6 +110,10 @@ class Arranger:
             Note: self._note,
         }
 
+    def reserve(self, call_id: str) -> None:
+        """A call of that id stands in the file already: no other may take it."""
+        self._ids.reserve(call_id)
+
     def steps(self, items: Iterable[Item]) -> Iterator[Step]:
         """The steps, in the order in which they are to be written."""
         for item in items:

@@ -10,25 +10,32 @@ from __future__ import annotations
 import enum
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass
+from itertools import chain
 from pathlib import Path
 from typing import Protocol
 
 from hhd.base.errors import RefusedError
-from hhd.native.convert.arrange import Arranger, Outlook, outlook
+from hhd.native.convert.arrange import Arranger, outlook
 from hhd.native.convert.folders import place
 from hhd.native.convert.history import Conversion, History, Stretch, grown, stretch, unchanged
 from hhd.native.convert.ledger import Ledger
 from hhd.native.convert.publish import Aside
 from hhd.native.convert.redact import without_secrets
+from hhd.native.convert.returning import (
+    Return,
+    added_since,
+    find_return,
+    original_in_place,
+)
 from hhd.native.convert.sameness import Expected, row_of
 from hhd.native.convert.steps import Step
 from hhd.native.convert.to_claude import ClaudeWriter
 from hhd.native.convert.to_codex import CodexWriter
 from hhd.native.convert.to_pi import PiWriter
-from hhd.native.convert.writer import Line, Session, Writer
+from hhd.native.convert.writer import Continues, Line, Session, Writer
 from hhd_protocol.transcript import Account, At, Gap, Harness, Header, Item, Loss
 
-WRITERS: dict[Harness, Callable[[Session], Writer]] = {
+WRITERS: dict[Harness, Callable[[Session, Continues | None], Writer]] = {
     Harness.CLAUDE: ClaudeWriter,
     Harness.CODEX: CodexWriter,
     Harness.PI: PiWriter,
@@ -81,6 +88,8 @@ class Manifest:
     losses: tuple[Loss, ...]
     account: Account
     bytes: int = 0
+    returned: bool = False
+    """The first legs are the original's own records; `items` counts what was added."""
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -105,7 +114,10 @@ class Converter:
         history: History,
         error_key: bytes,
         fresh_id: Callable[[], str],
+        original: Callable[[Conversion], Path | None] = original_in_place,
     ) -> None:
+        """`original` finds the file that a conversion was made from, unchanged as far as it was converted."""
+        self._original = original
         self._open = open_reading
         self._history = history
         self._error_key = error_key
@@ -143,18 +155,20 @@ class Converter:
             if earlier.source.sha256 == was.sha256:
                 return self._manifest(Did.UNCHANGED, reading, wish, session, path, 0, Ledger())
         ledger = Ledger()
-        ahead = outlook(reading.items())
-        arranged = self._arranged(reading, wish, ahead, ledger)
+        back = self._way_back(header, source, wish)
+        leaf = _Leaf()
+        steps = _Watched(self._arranged(reading, wish, back, ledger, leaf), wish.target)
+        writer = WRITERS[wish.target](session, back.continues if back is not None else None)
         if path is None:
-            expected = Expected(wish.target)
-            for _ in _lines(WRITERS[wish.target](session), expected.watch(arranged), ledger, kept):
+            for _ in _lines(writer, iter(steps), ledger, kept):
                 pass
-            return self._manifest(Did.LOOKED, reading, wish, session, None, expected.items, ledger)
+            return self._manifest(Did.LOOKED, reading, wish, session, None, steps.expected.items, ledger)
         with Aside(path) as aside:
-            expected = Expected(wish.target)
-            lines = _lines(WRITERS[wish.target](session), expected.watch(arranged), ledger, kept)
+            lines = _lines(writer, iter(steps), ledger, kept)
+            if back is not None:
+                lines = chain(back.first_lines(wish.target, session.id), lines)
             size = aside.write(lines)
-            self._check(aside.path, expected, wish.target)
+            self._check(aside.path, steps.expected, wish.target, whole=back is None)
             written = stretch(aside.path)
             assert written is not None and written.size == size
             self._history.record(
@@ -162,7 +176,7 @@ class Converter:
                     source_harness=header.harness,
                     source_id=header.id,
                     source=was,
-                    source_leaf=None,
+                    source_leaf=leaf.record,
                     target_harness=wish.target,
                     target_id=session.id,
                     target_cwd=wish.cwd,
@@ -174,9 +188,22 @@ class Converter:
             else:
                 aside.publish()
         did = Did.UPDATED if replaces else Did.WRITTEN
-        return self._manifest(did, reading, wish, session, path, expected.items, ledger, size)
+        return self._manifest(did, reading, wish, session, path, steps.expected.items, ledger, size, back is not None)
 
-    def _arranged(self, reading: Reading, wish: Wish, ahead: Outlook, ledger: Ledger) -> Iterator[Step]:
+    def _way_back(self, header: Header, source: Path, wish: Wish) -> Return | None:
+        if header.id is None or wish.redact:
+            return None
+        origin = self._history.of_target(header.harness, header.id)
+        return find_return(header, source, wish.target, origin, self._original)
+
+    def _arranged(
+        self, reading: Reading, wish: Wish, back: Return | None, ledger: Ledger, leaf: _Leaf
+    ) -> Iterator[Step]:
+        if back is None:
+            ahead = outlook(reading.items())
+        else:
+            after = back.after
+            ahead = outlook(item for item in reading.items() if item.at.line > after)
         arranger = Arranger(
             source=reading.header.harness,
             target=wish.target,
@@ -184,7 +211,9 @@ class Converter:
             ledger=ledger,
             error_key=self._error_key,
         )
-        items = reading.items()
+        items = leaf.watch(reading.items())
+        if back is not None:
+            items = added_since(items, back.after, ahead.folds > 0, arranger.reserve)
         return arranger.steps(without_secrets(items, ledger) if wish.redact else items)
 
     def _session(self, header: Header, wish: Wish, earlier: Conversion | None) -> Session:
@@ -199,13 +228,14 @@ class Converter:
             first_prompt=header.first_prompt,
         )
 
-    def _check(self, path: Path, expected: Expected, target: Harness) -> None:
+    def _check(self, path: Path, expected: Expected, target: Harness, *, whole: bool) -> None:
         reading = self._open(path)
         try:
             found = row_of(reading.items(), target)
         finally:
             reading.close()
-        if found != expected.row:
+        added = found if whole else found[len(found) - len(expected.row) :]
+        if added != expected.row:
             raise AssertionError("what was written does not read back as what was meant; nothing was published")
 
     def _manifest(
@@ -218,6 +248,7 @@ class Converter:
         items: int,
         ledger: Ledger,
         size: int = 0,
+        returned: bool = False,
     ) -> Manifest:
         return Manifest(
             did=did,
@@ -229,7 +260,33 @@ class Converter:
             losses=ledger.losses,
             account=reading.account,
             bytes=size,
+            returned=returned,
         )
+
+
+class _Watched:
+    """Steps on their way to a writer, and what they must read back as."""
+
+    def __init__(self, steps: Iterator[Step], target: Harness) -> None:
+        self._steps = steps
+        self.expected = Expected(target)
+
+    def __iter__(self) -> Iterator[Step]:
+        return self.expected.watch(self._steps)
+
+
+class _Leaf:
+    """The record that the conversation ends in, which a later leg hangs on when the session comes back."""
+
+    def __init__(self) -> None:
+        self.record: str | None = None
+
+    def watch(self, items: Iterator[Item]) -> Iterator[Item]:
+        """Pass `items` on."""
+        for item in items:
+            if isinstance(item, Gap) or item.live:
+                self.record = item.at.record or f"line {item.at.line}"
+            yield item
 
 
 def _lines(
@@ -248,4 +305,4 @@ def _lines(
             yield line.raw
 
 
-__all__ = ["Converter", "Did", "Gap", "Kept", "Line", "Manifest", "Wish"]
+__all__ = ["Converter", "Did", "Kept", "Line", "Manifest", "Wish"]

@@ -29,6 +29,10 @@ class CallIds:
         self._open[source] = chosen
         return chosen
 
+    def reserve(self, id: str) -> None:
+        """Take `id` out of use."""
+        self._used.add(id)
+
     def answer(self, source: str) -> str | None:
         """The id that the call answered by a result has in the target; None if no call of that id waits."""
         return self._open.pop(source, None)

@@ -8,7 +8,7 @@ import msgspec
 
 from hhd.native.convert.steps import Cut, Fold, Spoken, Step
 from hhd.native.convert.times import Clock
-from hhd.native.convert.writer import Line, Session, encode, only_text
+from hhd.native.convert.writer import Continues, Line, Session, encode, only_text
 from hhd_protocol.transcript import Call, Message, OtherPart, Outcome, Part, Result, Text, TextPart, Thinking
 
 _NO_USAGE = {"input_tokens": 0, "output_tokens": 0}
@@ -17,16 +17,17 @@ _NO_USAGE = {"input_tokens": 0, "output_tokens": 0}
 class ClaudeWriter:
     """Each result's parent is its own call; the record after a group of calls hangs on the last result."""
 
-    def __init__(self, session: Session) -> None:
+    def __init__(self, session: Session, continues: Continues | None = None) -> None:
         self._session = session
         self._clock = Clock(session.started)
-        self._parent: str | None = None
+        self._continues = continues
+        self._parent = continues.parent if continues is not None else None
         self._calls: dict[str, str] = {}
         self._count = 0
 
     def lines(self, steps: Iterator[Step]) -> Iterator[Line]:
         title = self._session.title or self._session.first_prompt
-        if title:
+        if title and self._continues is None:
             # The client lists a session by what stands near an end of the file: a long first prompt would hide it.
             record = {"type": "custom-title", "customTitle": title[:200], "sessionId": self._session.id}
             yield Line(raw=encode(record))
@@ -37,6 +38,11 @@ class ClaudeWriter:
                 self._parent = None
             else:
                 yield self._item(step)
+        if self._continues is not None and self._parent is not None:
+            # The first legs may name a leaf of their own, on a record beside the one that was continued.
+            prompt = self._session.first_prompt or self._session.title or ""
+            record = {"type": "last-prompt", "lastPrompt": prompt[:200], "leafUuid": self._parent}
+            yield Line(raw=encode({**record, "sessionId": self._session.id}))
 
     def _fold(self, fold: Fold) -> Iterator[Line]:
         leaf, self._parent = self._parent, None

@@ -10,7 +10,7 @@ from collections.abc import Iterator
 
 from hhd.native.convert.steps import Cut, Fold, Spoken, Step
 from hhd.native.convert.times import Clock
-from hhd.native.convert.writer import Line, Session, data_url, encode, only_text
+from hhd.native.convert.writer import Continues, Line, Session, data_url, encode, only_text
 from hhd_protocol.transcript import Call, Form, MediaPart, Message, Part, Result, Text, TextPart, Thinking
 
 ORIGINATOR = "hhd"
@@ -26,12 +26,24 @@ _SUMMARY = {
 class CodexWriter:
     """`response_item` lines go to the model, `event_msg` lines to the screen and to lists."""
 
-    def __init__(self, session: Session) -> None:
+    def __init__(self, session: Session, continues: Continues | None = None) -> None:
         self._session = session
         self._clock = Clock(session.started)
         self._text_calls: set[str] = set()
+        self._continues = continues
+        self._ordinal = continues.ordinal if continues is not None else None
 
     def lines(self, steps: Iterator[Step]) -> Iterator[Line]:
+        if self._continues is None:
+            yield self._head()
+        for step in steps:
+            if isinstance(step, Fold):
+                yield self._fold(step)
+            else:
+                assert not isinstance(step, Cut), "a rollout has one beginning"
+                yield from self._item(step)
+
+    def _head(self) -> Line:
         session = self._session
         meta = {
             "id": session.id,
@@ -41,13 +53,7 @@ class CodexWriter:
             "cli_version": CLI_VERSION,
             "source": "cli",
         }
-        yield Line(raw=encode({"timestamp": session.started, "type": "session_meta", "payload": meta}))
-        for step in steps:
-            if isinstance(step, Fold):
-                yield self._fold(step)
-            else:
-                assert not isinstance(step, Cut), "a rollout has one beginning"
-                yield from self._item(step)
+        return Line(raw=encode({"timestamp": session.started, "type": "session_meta", "payload": meta}))
 
     def _fold(self, fold: Fold) -> Line:
         history = [self._payload(item, in_history=True) for item in fold.before]
@@ -61,11 +67,11 @@ class CodexWriter:
         if fold.last:
             payload["replacement_history"] = history
         time = self._clock.at(fold.compaction.time)
-        return Line(raw=encode({"timestamp": time, "type": "compacted", "payload": payload}), at=fold.compaction.at)
+        return Line(raw=self._encoded(time, "compacted", payload), at=fold.compaction.at)
 
     def _item(self, item: Spoken) -> Iterator[Line]:
         time = self._clock.at(item.time)
-        yield Line(raw=encode({"timestamp": time, "type": "response_item", "payload": self._payload(item)}), at=item.at)
+        yield Line(raw=self._encoded(time, "response_item", self._payload(item)), at=item.at)
         if isinstance(item, Text):
             event: dict[str, object] = {"type": "agent_message", "message": item.text}
         elif isinstance(item, Message):
@@ -76,7 +82,13 @@ class CodexWriter:
                 event["images"] = images
         else:
             return
-        yield Line(raw=encode({"timestamp": time, "type": "event_msg", "payload": event}))
+        yield Line(raw=self._encoded(time, "event_msg", event))
+
+    def _encoded(self, time: str, kind: str, payload: dict[str, object]) -> bytes:
+        if self._ordinal is None:
+            return encode({"timestamp": time, "type": kind, "payload": payload})
+        self._ordinal += 1
+        return encode({"timestamp": time, "ordinal": self._ordinal, "type": kind, "payload": payload})
 
     def _payload(self, item: Spoken, *, in_history: bool = False) -> dict[str, object]:
         if isinstance(item, Text):

@@ -8,7 +8,7 @@ import msgspec
 
 from hhd.native.convert.steps import Cut, Fold, Spoken, Step
 from hhd.native.convert.times import Clock, milliseconds
-from hhd.native.convert.writer import Line, Session, encode
+from hhd.native.convert.writer import Continues, Line, Session, encode
 from hhd_protocol.transcript import Call, MediaPart, Message, Outcome, Part, Result, Shell, Text, TextPart, Thinking
 
 _NO_USAGE = {
@@ -24,24 +24,19 @@ _NO_USAGE = {
 class PiWriter:
     """Pi crashes on a reply without `usage`, and drops replies that stopped by an error: neither is written."""
 
-    def __init__(self, session: Session) -> None:
+    def __init__(self, session: Session, continues: Continues | None = None) -> None:
         self._session = session
         self._clock = Clock(session.started)
-        self._parent: str | None = None
+        self._continues = continues
+        self._parent = continues.parent if continues is not None else None
         self._reply: list[Text | Thinking | Call] = []
         self._names: dict[str, str] = {}
         self._count = 0
         self._salt = int(session.id[:8], 16)
 
     def lines(self, steps: Iterator[Step]) -> Iterator[Line]:
-        session = self._session
-        yield Line(
-            raw=encode(
-                {"type": "session", "version": 3, "id": session.id, "timestamp": session.started, "cwd": session.cwd}
-            )
-        )
-        if session.title:
-            yield Line(raw=encode(self._entry("session_info", session.started, name=session.title[:200])))
+        if self._continues is None:
+            yield from self._head()
         for step in steps:
             if isinstance(step, Fold):
                 yield from self._end_reply()
@@ -52,6 +47,16 @@ class PiWriter:
             else:
                 yield from self._item(step)
         yield from self._end_reply()
+
+    def _head(self) -> Iterator[Line]:
+        session = self._session
+        yield Line(
+            raw=encode(
+                {"type": "session", "version": 3, "id": session.id, "timestamp": session.started, "cwd": session.cwd}
+            )
+        )
+        if session.title:
+            yield Line(raw=encode(self._entry("session_info", session.started, name=session.title[:200])))
 
     def _fold(self, fold: Fold) -> Iterator[Line]:
         first_kept = self._next_id()

@@ -30,6 +30,14 @@ class Session:
 
 
 @dataclass(frozen=True, kw_only=True)
+class Continues:
+    """Records stand in the file already: `parent` is the last of them, `ordinal` its number if they are numbered."""
+
+    parent: str
+    ordinal: int | None = None
+
+
+@dataclass(frozen=True, kw_only=True)
 class Line:
     """One line of the written file, without newline, and the item (its place in the source) that it spells, if one."""
 
