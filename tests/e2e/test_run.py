@@ -426,6 +426,22 @@ def test_ctrl_c_while_the_model_speaks_pauses_and_the_call_is_made_again(
         assert len(service.requests) == 2
 
 
+def test_capsule_run_that_is_paused_while_a_command_runs_did_what_it_is_for(
+    laptop: Device, repo: Path, tmp_path: Path
+) -> None:
+    os.mkfifo(repo / "begun")
+    model = script(tmp_path / "s.jsonl", [says(call("bash", command="echo $$ > begun; sleep 999")), says(text("So."))])
+    path = tmp_path / "c.hhd"
+    assert laptop.hhd("capsule", "new", "agent", "-o", path, "--arg", "prompt=x", cwd=repo).returncode == 0
+    process = running(laptop, "capsule", "run", path, "--model", model, "--json", cwd=repo)
+    with open(repo / "begun") as begun:
+        begun.read()
+    process.send_signal(signal.SIGTERM)
+    out, _ = process.communicate(timeout=60)
+    assert process.returncode == 0
+    assert (json.loads(out)["status"], json.loads(out)["exit"]) == ("interrupted", 0)
+
+
 # approval that a person gives, and steps from outside
 
 
