@@ -1,19 +1,20 @@
-"""Plays the agent module against scripted replies, cut into slices, snapshots and processes at will."""
+"""The agent module and scripted replies for it."""
 
 from __future__ import annotations
 
 import functools
 import json
-import random
-from collections.abc import Callable, Iterator
+from collections.abc import Iterator
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
 
+from tests.runtime.runs import Answer
+
 import hhd.runtime
 from hhd.runtime.guest import Guest
 from hhd.runtime.module import Module
-from hhd.runtime.outcomes import Failed, Finished, Interrupted, Slice, Waiting
+from hhd.runtime.outcomes import Finished, Slice, Waiting
 from hhd_protocol.abi import EffectRequest, Snapshot
 
 MODULE_FILE = Path(hhd.runtime.__file__).parent / "modules" / "agent.wasm"
@@ -28,9 +29,6 @@ def agent_module() -> Module:
 def encoded_args(**args: str) -> bytes:
     """Arguments as a host hands them over."""
     return json.dumps(args, sort_keys=True, separators=(",", ":")).encode()
-
-
-Answer = Callable[[EffectRequest], bytes]
 
 
 @dataclass
@@ -62,54 +60,6 @@ class Replies:
 
 def _encoded(reply: Any) -> bytes:
     return reply if isinstance(reply, bytes) else json.dumps(reply).encode()
-
-
-def kept(snapshot: Snapshot) -> Snapshot:
-    """A snapshot that no longer looks into the guest's memory."""
-    return Snapshot(
-        entry=snapshot.entry,
-        memory_bytes=snapshot.memory_bytes,
-        page_numbers=list(snapshot.page_numbers),
-        pages=[bytes(piece) for piece in snapshot.pages],
-        globals=dict(snapshot.globals),
-        asyncify_stack_bytes=snapshot.asyncify_stack_bytes,
-    )
-
-
-def whole_run(args: bytes, answer: Answer) -> bytes:
-    """The transcript of a run that only effects interrupt."""
-    guest = Guest.start(agent_module(), args=args)
-    transcript = b""
-    while True:
-        outcome = guest.run(Slice())
-        transcript += guest.take_transcript()
-        if isinstance(outcome, Finished):
-            return transcript
-        assert isinstance(outcome, Waiting), outcome
-        guest.answer(answer(outcome.effect))
-
-
-def cut_run(args: bytes, answer: Answer, dice: random.Random, checks_most: int) -> tuple[bytes, int]:
-    """The transcript of a run through snapshots and new instances at random points, and how many there were."""
-    module = agent_module()
-    guest = Guest.start(module, args=args)
-    transcript, latest, cuts = b"", b"", 0
-    while True:
-        outcome = guest.run(Slice(checks=dice.randint(1, checks_most)))
-        transcript += guest.take_transcript()
-        match outcome:
-            case Finished():
-                return transcript, cuts
-            case Waiting(effect=effect):
-                saved = kept(guest.snapshot())
-                latest = answer(effect)
-                guest = Guest.resume(module, saved, args=args, reply=latest, waiting=True)
-            case Interrupted():
-                saved = kept(guest.snapshot())
-                guest = Guest.resume(module, saved, args=args, reply=latest)
-            case Failed():
-                raise AssertionError(outcome.reason)
-        cuts += 1
 
 
 def events(transcript: bytes) -> list[dict[str, Any]]:

@@ -7,10 +7,11 @@ import random
 from typing import Any
 
 import pytest
-from tests.guest.agent_host import Replies, agent_module, cut_run, encoded_args, events, snapshots_at_effects, whole_run
+from tests.guest.agent_host import Replies, agent_module, encoded_args, events, snapshots_at_effects
+from tests.runtime.runs import Ended, cut, whole
 
 from hhd.runtime.guest import Guest
-from hhd.runtime.outcomes import Failed, Slice
+from hhd.runtime.outcomes import Failed, Finished, Slice
 
 
 def says(text: str, **more: Any) -> dict[str, Any]:
@@ -55,14 +56,19 @@ def working_session() -> Replies:
 SESSION_ARGS = encoded_args(prompt="fix the failing test", context_tokens="8000")
 
 
+def finished(run: Ended) -> bytes:
+    assert run.outcome == Finished(), run.outcome
+    return run.transcript
+
+
 @pytest.fixture(scope="module")
-def whole() -> tuple[bytes, Replies]:
+def uncut() -> tuple[bytes, Replies]:
     replies = working_session()
-    return whole_run(SESSION_ARGS, replies), replies
+    return finished(whole(agent_module(), SESSION_ARGS, replies)), replies
 
 
-def test_a_session_goes_from_prompt_to_end(whole: tuple[bytes, Replies]) -> None:
-    transcript, replies = whole
+def test_a_session_goes_from_prompt_to_end(uncut: tuple[bytes, Replies]) -> None:
+    transcript, replies = uncut
     kinds = [event["event"] for event in events(transcript)]
     assert kinds[0] == "begin" and kinds[-1] == "finished"
     for kind in (
@@ -84,26 +90,28 @@ def test_a_session_goes_from_prompt_to_end(whole: tuple[bytes, Replies]) -> None
     assert len([op for op, _ in replies.asked if op == "model"]) == len(replies.model)
 
 
-def test_its_transcript_holds_no_machine_fact(whole: tuple[bytes, Replies]) -> None:
-    transcript, replies = whole
+def test_its_transcript_holds_no_machine_fact(uncut: tuple[bytes, Replies]) -> None:
+    transcript, replies = uncut
     assert "aarch64" in json.dumps(replies.asked), "positive control: the model was told"
     assert b"aarch64" not in transcript and b"2026" not in transcript
 
 
 @pytest.mark.parametrize("seed", range(6))
-def test_cuts_anywhere_leave_no_trace(whole: tuple[bytes, Replies], seed: int) -> None:
+def test_cuts_anywhere_leave_no_trace(uncut: tuple[bytes, Replies], seed: int) -> None:
     dice = random.Random(seed)
     replies = working_session()
-    transcript, cuts = cut_run(SESSION_ARGS, replies, dice, checks_most=dice.choice([1_000, 10_000, 50_000]))
-    assert cuts > 15
-    assert transcript == whole[0]
-    assert replies.asked == whole[1].asked
+    most = dice.choice([1_000, 10_000, 50_000])
+    slices = (Slice(checks=dice.randint(1, most)) for _ in range(10_000))
+    run = cut(agent_module(), slices, SESSION_ARGS, replies)
+    assert run.pauses > 15
+    assert finished(run) == uncut[0]
+    assert replies.asked == uncut[1].asked
 
 
-def test_other_replies_leave_another_transcript(whole: tuple[bytes, Replies]) -> None:
+def test_other_replies_leave_another_transcript(uncut: tuple[bytes, Replies]) -> None:
     replies = working_session()
     replies.tool[-1] = {"output": "3 passed"}
-    assert whole_run(SESSION_ARGS, replies) != whole[0]
+    assert finished(whole(agent_module(), SESSION_ARGS, replies)) != uncut[0]
 
 
 def test_wrong_arguments_end_with_a_sentence_before_any_effect() -> None:
@@ -118,7 +126,7 @@ def test_wrong_arguments_end_with_a_sentence_before_any_effect() -> None:
 )
 def test_damaged_replies_are_put_to_the_person(damage: bytes) -> None:
     replies = Replies(model=[damage, says("Fine.")], input=[{"text": ""}])
-    transcript = whole_run(encoded_args(prompt="go", once="true"), replies)
+    transcript = finished(whole(agent_module(), encoded_args(prompt="go", once="true"), replies))
     assert [event["type"] for event in events(transcript) if event["event"] == "error"] == ["unreadable_reply"]
     assert events(transcript)[-1] == {"event": "finished", "reason": "end_turn"}
 

@@ -1,12 +1,12 @@
 //! The agent itself: what happens in which order, from the arguments to the last line of the transcript.
 //!
-//! One loop: `ready` brings everything in order for the next model request (the person's words, a move, limits, the size of the
-//! conversation), then `turn` makes it and answers its tool calls. Whatever happens is bounded by replies: there is no
-//! loop that goes round without an effect, and none that asks the model over and over without the person.
+//! One loop: `ready` brings everything in order for the next model request (the person's words, a move, limits, the
+//! size of the conversation), then `turn` makes it and answers its tool calls. Whatever happens is bounded by replies:
+//! there is no loop that goes round without an effect, and none that asks the model over and over without the person.
 
 use serde_json::value::RawValue;
 
-use crate::args::Args;
+use crate::args::{Args, CONTEXT_TOKENS_MIN};
 use crate::compaction::{self, How};
 use crate::facts::Facts;
 use crate::json;
@@ -134,7 +134,7 @@ impl<'w, W: World> Agent<'w, W> {
             } else if let Some(how) = self.summary_due {
                 self.shorten(how)?;
             } else if self.talk.bytes() > REQUEST_BYTES_MAX {
-                self.too_long(ask::TOO_LONG)?;
+                self.too_long()?;
             } else if self.is_window_filling() {
                 self.summary_due = Some(How::Whole);
             } else if !self.talk.ends_with(Role::User) {
@@ -190,14 +190,16 @@ impl<'w, W: World> Agent<'w, W> {
         let line = Line::new("error").raw("status", &status).text("type", &failure.kind).text("text", &failure.message);
         line.emit(self.world);
         if failure.is_too_long() {
-            self.too_long(&ask::error(&failure.sentence()))
+            self.too_long()
         } else {
             self.ask_person("error", &ask::error(&failure.sentence()), false)
         }
     }
 
-    /// The request does not fit: a shorter conversation may, else only the person can help.
-    fn too_long(&mut self, otherwise: &str) -> Result<(), Finish> {
+    /// The request does not fit: a summary may help, else taking out what the person said last, else cutting.
+    fn too_long(&mut self) -> Result<(), Finish> {
+        // The window is smaller than we were told: from now on it is kept from filling that far.
+        self.args.context_tokens = self.args.context_tokens.min(self.tokens()).max(CONTEXT_TOKENS_MIN);
         if self.can_shorten() {
             self.summary_due = Some(How::Half);
             return Ok(());
@@ -206,7 +208,11 @@ impl<'w, W: World> Agent<'w, W> {
         if self.take_out_last() {
             return self.ask_person("error", ask::TOO_LONG, true);
         }
-        self.ask_person("error", otherwise, false)
+        self.ask_person("error", ask::CUT, false)?;
+        let bytes_max = compaction::part(4, self.args.context_tokens, self.talk.bytes());
+        let digest = compaction::digest(&self.talk, bytes_max);
+        self.replace(&prompt::digest(&digest));
+        Ok(())
     }
 
     /// Takes out the newest message if it is only the person's words. What it said of the machine is then told again.
@@ -228,10 +234,10 @@ impl<'w, W: World> Agent<'w, W> {
         self.model_calls += 1;
         let world = &mut *self.world;
         let send = |body: &[u8]| world.ask("model", body);
-        let bytes = match how.bytes_max(self.args.context_tokens) {
+        let bytes = match how.bytes_max(self.args.context_tokens, self.talk.bytes()) {
             None => self.talk.request_with(prompt::COMPACT, how.tail(), send),
             Some(bytes_max) => {
-                let digest = compaction::digest(&self.talk, bytes_max);
+                let digest = prompt::digest(&compaction::digest(&self.talk, bytes_max));
                 let mut small = self.talk.fresh(digest.len());
                 small.say(&digest);
                 drop(digest);
@@ -283,15 +289,19 @@ impl<'w, W: World> Agent<'w, W> {
         !self.summary_done && self.talk.messages() >= 3
     }
 
-    /// Whether the next reply might not fit any more. What was not counted is taken at three bytes a token, which is high.
+    /// Whether the next reply might not fit any more.
     fn is_window_filling(&self) -> bool {
-        let tokens = match self.counted {
-            Some((tokens, bytes)) => tokens.saturating_add(self.talk.bytes().saturating_sub(bytes) as u64 / 3),
-            None => self.talk.bytes() as u64 / 3,
-        };
         // The summary's own prompt, and what a host puts around a request, take a little too.
         let reserve = self.args.max_tokens + self.args.context_tokens / 20;
-        self.can_shorten() && tokens > self.args.context_tokens - reserve
+        self.can_shorten() && self.tokens() > self.args.context_tokens.saturating_sub(reserve)
+    }
+
+    /// The size of the request. What the service did not count is taken at three bytes a token, which is high.
+    fn tokens(&self) -> u64 {
+        match self.counted {
+            Some((tokens, bytes)) => tokens.saturating_add(self.talk.bytes().saturating_sub(bytes) as u64 / 3),
+            None => self.talk.bytes() as u64 / 3,
+        }
     }
 
     /// Asks what the machine is like; returns what is to be told of it.

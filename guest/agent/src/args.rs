@@ -2,6 +2,9 @@
 
 use std::collections::BTreeMap;
 
+/// Below this, prompt and tools leave no room to work.
+pub const CONTEXT_TOKENS_MIN: u64 = 8_000;
+
 const DEFAULT_CONTEXT_TOKENS: u64 = 200_000;
 const DEFAULT_MAX_TOKENS: u64 = 16_000;
 
@@ -19,8 +22,8 @@ pub struct Args {
 impl Args {
     /// Reads a JSON object of text to text; on failure returns one sentence that says what is wrong.
     pub fn parse(bytes: &[u8]) -> Result<Args, String> {
-        let mut given: BTreeMap<String, String> =
-            serde_json::from_slice(bytes).map_err(|error| format!("The arguments are not a JSON object of text to text: {}.", error))?;
+        let mut given: BTreeMap<String, String> = serde_json::from_slice(bytes)
+            .map_err(|error| format!("The arguments are not a JSON object of text to text: {}.", error))?;
         let prompt = given.remove("prompt").filter(|text| !text.trim().is_empty());
         let once = match given.remove("once").as_deref() {
             None | Some("false") => false,
@@ -29,7 +32,8 @@ impl Args {
         };
         let turn_limit = number(&mut given, "turn_limit", 100, 1, 10_000)?;
         let call_limit = number(&mut given, "call_limit", 1_000, 1, 1_000_000)?;
-        let context_tokens = number(&mut given, "context_tokens", DEFAULT_CONTEXT_TOKENS, 8_000, 10_000_000)?;
+        let context_tokens =
+            number(&mut given, "context_tokens", DEFAULT_CONTEXT_TOKENS, CONTEXT_TOKENS_MIN, 10_000_000)?;
         let most = (context_tokens / 2).min(1_000_000);
         let max_tokens = number(&mut given, "max_tokens", DEFAULT_MAX_TOKENS.min(context_tokens / 4), 256, most)?;
         match given.keys().next() {
@@ -63,7 +67,14 @@ mod tests {
         let args = Args::parse(b"{}").unwrap();
         assert_eq!(
             args,
-            Args { prompt: None, once: false, turn_limit: 100, call_limit: 1000, context_tokens: 200_000, max_tokens: 16_000 }
+            Args {
+                prompt: None,
+                once: false,
+                turn_limit: 100,
+                call_limit: 1000,
+                context_tokens: 200_000,
+                max_tokens: 16_000
+            }
         );
         assert_eq!(Args::parse(br#"{"context_tokens":"8000"}"#).unwrap().max_tokens, 2000);
     }

@@ -12,9 +12,9 @@ pub enum How {
     Whole,
     /// The same, calls forbidden.
     WithoutTools,
-    /// The messages as text, long parts cut, in half of the window.
+    /// The messages as text, long parts cut, in half of the window or of what did not fit.
     Half,
-    /// The same in a quarter of the window.
+    /// The same in a quarter.
     Quarter,
 }
 
@@ -34,13 +34,12 @@ impl How {
         }
     }
 
-    /// Bytes of conversation to show; `None` for all of it. A token is taken to be three bytes.
-    pub fn bytes_max(self, context_tokens: u64) -> Option<usize> {
-        let window = (context_tokens as usize * 3).min(DIGEST_BYTES_MAX);
+    /// Bytes of conversation to show; `None` for all of it.
+    pub fn bytes_max(self, context_tokens: u64, bytes: usize) -> Option<usize> {
         match self {
             How::Whole | How::WithoutTools => None,
-            How::Half => Some(window / 2),
-            How::Quarter => Some(window / 4),
+            How::Half => Some(part(2, context_tokens, bytes)),
+            How::Quarter => Some(part(4, context_tokens, bytes)),
         }
     }
 
@@ -59,6 +58,12 @@ const DIGEST_BYTES_MAX: usize = 6 << 20;
 /// No message is cut to less than this, as long as it is shown at all.
 const PART_BYTES_MIN: usize = 200;
 
+/// One `share`th of the window, a token being three bytes, or of a conversation of `bytes`, whichever is less: so each
+/// try is smaller than what did not fit, whatever the window really is.
+pub fn part(share: usize, context_tokens: u64, bytes: usize) -> usize {
+    (context_tokens as usize * 3).min(DIGEST_BYTES_MAX).min(bytes) / share
+}
+
 /// The messages as text of at most about `bytes_max` bytes: long ones are cut first, then the oldest are left out.
 pub fn digest(talk: &Talk, bytes_max: usize) -> String {
     let lengths: Vec<usize> = (0..talk.messages()).map(|index| talk.message(index).len()).collect();
@@ -73,13 +78,13 @@ pub fn digest(talk: &Talk, bytes_max: usize) -> String {
         first -= 1;
     }
     let parts: Vec<_> = (first..lengths.len()).map(|index| json::cut(talk.message(index), part)).collect();
-    prompt::digest(&parts.join("\n"))
+    parts.join("\n")
 }
 
 /// The conversation after a summary, and how many of the newest messages are kept in it.
 ///
-/// It begins with the summary and the facts; then come the newest messages, from one of the assistant on, so that calls stay
-/// with their results. Where even these are too long, only the person's newest words are kept.
+/// It begins with the summary and the facts; then come the newest messages, from one of the assistant on, so that calls
+/// stay with their results. Where even these are too long, only the person's newest words are kept.
 pub fn shortened(talk: &Talk, summary: &str, facts: &Facts, context_tokens: u64) -> (Talk, usize) {
     let bytes_max = (context_tokens / 8 * 3) as usize;
     let kept = talk.tail(bytes_max);

@@ -36,8 +36,11 @@ impl Facts {
                 facts.insert(name, raw.get().to_owned());
             }
         }
-        let mut names: Vec<String> =
-            facts.iter().filter(|(name, value)| self.0.get(*name) != Some(value)).map(|(name, _)| name.clone()).collect();
+        let mut names: Vec<String> = facts
+            .iter()
+            .filter(|(name, value)| self.0.get(*name) != Some(value))
+            .map(|(name, _)| name.clone())
+            .collect();
         let gone: Vec<String> = self.0.keys().filter(|name| !facts.contains_key(*name)).cloned().collect();
         if names.is_empty() && gone.is_empty() {
             return None;

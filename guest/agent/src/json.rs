@@ -68,7 +68,8 @@ pub fn tidy(bytes: &mut Vec<u8>) -> bool {
             b' ' | b'\t' | b'\n' | b'\r' => {
                 let next = bytes[from..].iter().position(|b| !matches!(b, b' ' | b'\t' | b'\n' | b'\r'));
                 from = next.map_or(bytes.len(), |skip| from + skip);
-                let between = to > 0 && from < bytes.len() && !is_structure(bytes[to - 1]) && !is_structure(bytes[from]);
+                let between =
+                    to > 0 && from < bytes.len() && !is_structure(bytes[to - 1]) && !is_structure(bytes[from]);
                 if between {
                     bytes[to] = b' ';
                     to += 1;
@@ -133,7 +134,7 @@ fn surrogate(string: &[u8], at: usize) -> Option<u16> {
         return None;
     }
     let code = u16::from_str_radix(std::str::from_utf8(&escape[2..]).ok()?, 16).ok()?;
-    (0xD800..0xE000).contains(&code).then(|| code)
+    (0xD800..0xE000).contains(&code).then_some(code)
 }
 
 /// `text`, or its first and last part if it is longer than `bytes_max`, with a line between that says so.
@@ -176,8 +177,10 @@ mod tests {
 
     #[test]
     fn half_surrogates_become_replacement_characters() {
-        assert_eq!(tidied(r#""\ud83d\ude00 \ud800 \uDE00 \\ud800 \ud800\ud83d\ude00 \ud8""#),
-            r#""\ud83d\ude00 \ufffd \ufffd \\ud800 \ufffd\ud83d\ude00 \ud8""#);
+        assert_eq!(
+            tidied(r#""\ud83d\ude00 \ud800 \uDE00 \\ud800 \ud800\ud83d\ude00 \ud8""#),
+            r#""\ud83d\ude00 \ufffd \ufffd \\ud800 \ufffd\ud83d\ude00 \ud8""#
+        );
     }
 
     #[test]

@@ -1,8 +1,8 @@
 //! hhd's coding agent, as ordinary code that asks a `World` and waits for its answers.
 //!
 //! Inside the pausable guest nothing has to be saved by hand: the call stack, the conversation and every local variable
-//! are the session. So the agent is written as straight code (`agent`), with no state of its own beside its memory. It gets
-//! no clock, no random number and no file: given the same replies it emits the same transcript.
+//! are the session. So the agent is written as straight code (`agent`), with no state of its own beside its memory. It
+//! gets no clock, no random number and no file: given the same replies it emits the same transcript.
 //!
 //! The JSON that goes in and out is fixed in `protocol/spec/agent-effects.md`.
 //!

@@ -28,7 +28,10 @@ terminal, and be brief.";
 
 pub fn notes(text: &str, is_cut: bool) -> String {
     let more = if is_cut { " Only the beginning and the end are given; the file has more." } else { "" };
-    format!("The workspace has notes for agents, in AGENTS.md.{} They hold unless the person says otherwise:\n\n{}", more, text)
+    format!(
+        "The workspace has notes for agents, in AGENTS.md.{} They hold unless the person says otherwise:\n\n{}",
+        more, text
+    )
 }
 
 pub fn facts(text: &str) -> String {
@@ -90,20 +93,32 @@ pub mod ask {
     pub const MAX_TOKENS: &str = "The model's replies were cut again and again. Say how to go on, or answer with an empty line to let it try again.";
 
     pub fn turn_limit(calls: u64) -> String {
-        format!("{} model calls were made since you last spoke. Answer, or send an empty line, to allow as many again.", calls)
+        format!(
+            "{} model calls were made since you last spoke. Answer, or send an empty line, to allow as many again.",
+            calls
+        )
     }
 
     pub fn call_limit(calls: u64) -> String {
-        format!("The session has used its {} model calls. Answer, or send an empty line, to allow as many again.", calls)
+        format!(
+            "The session has used its {} model calls. Answer, or send an empty line, to allow as many again.",
+            calls
+        )
     }
 
     pub fn stop_reason(reason: &str) -> String {
-        format!("The model's reply ended in a way that is not known ({}). Send an empty line to go on all the same.", reason)
+        format!(
+            "The model's reply ended in a way that is not known ({}). Send an empty line to go on all the same.",
+            reason
+        )
     }
 
     pub fn error(what: &str) -> String {
         format!("The model could not be asked: {} Send an empty line to try again.", what)
     }
 
-    pub const TOO_LONG: &str = "Your last message was too long for the model and was taken out of the conversation. Say it in fewer words.";
+    pub const CUT: &str =
+        "The conversation is too long for the model and could not be summed up. Send an empty line to go on with its long parts cut.";
+    pub const TOO_LONG: &str =
+        "Your last message was too long for the model and was taken out of the conversation. Say it in fewer words.";
 }

@@ -93,9 +93,16 @@ impl Failure {
         let message = self.message.to_ascii_lowercase();
         self.status == Some(413)
             || self.status == Some(400)
-                && ["prompt is too long", "context window", "context limit", "context length", "input length", "too many tokens"]
-                    .iter()
-                    .any(|words| message.contains(words))
+                && [
+                    "prompt is too long",
+                    "context window",
+                    "context limit",
+                    "context length",
+                    "input length",
+                    "too many tokens",
+                ]
+                .iter()
+                .any(|words| message.contains(words))
     }
 }
 
@@ -126,7 +133,8 @@ pub fn flag(raw: Option<&RawValue>) -> bool {
 impl<'a> Reply<'a> {
     /// What the person said meanwhile, without blanks.
     pub fn steering(&self) -> Vec<String> {
-        let texts: Vec<&RawValue> = self.steering.and_then(|raw| serde_json::from_str(raw.get()).ok()).unwrap_or_default();
+        let texts: Vec<&RawValue> =
+            self.steering.and_then(|raw| serde_json::from_str(raw.get()).ok()).unwrap_or_default();
         let texts = texts.into_iter().filter_map(|raw| json::text(Some(raw)));
         texts.filter(|text| !text.trim().is_empty()).map(|text| text.into_owned()).collect()
     }

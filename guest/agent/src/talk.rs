@@ -1,8 +1,8 @@
 //! The conversation, kept once, as the bytes of the next model request.
 //!
 //! A request is `HEAD` (bounds, system prompt, tools), the messages and a short tail. Head and messages stay in one
-//! buffer for the whole session; for a request the cache marks and the tail are put in, and taken out again when the reply is
-//! there. So a turn costs what it adds, not what was said before, and a snapshot holds the conversation once.
+//! buffer for the whole session; for a request the cache marks and the tail are put in, and taken out again when the
+//! reply is there. So a turn costs what it adds, not what was said before, and a snapshot holds the conversation once.
 //!
 //! Kept true here: roles alternate, beginning with the user, and no message is empty (a block opens its message).
 //! Kept true by `agent`: each tool call of an assistant message is answered in the message after it.
@@ -109,8 +109,8 @@ impl Talk {
         self.at(&(self.messages[index].start..self.end(index)))
     }
 
-    /// Makes the request whole, hands it to `send`, and takes out again what is not conversation. `tail` is further JSON
-    /// of the body: `"purpose":"turn"`.
+    /// Makes the request whole, hands it to `send`, and takes out again what is not conversation. `tail` is further
+    /// JSON of the body: `"purpose":"turn"`.
     pub fn request<T>(&mut self, tail: &str, send: impl FnOnce(&[u8]) -> T) -> T {
         let marks = self.marks();
         for at in marks.iter().rev() {
@@ -150,8 +150,8 @@ impl Talk {
         Talk { body, head_bytes: self.head_bytes, messages: Vec::new() }
     }
 
-    /// The longest run of newest messages that begins with the assistant and is at most `bytes_max` long; where even the last
-    /// two are longer, none.
+    /// The longest run of newest messages that begins with the assistant and is at most `bytes_max` long; where even
+    /// the last two are longer, none.
     pub fn tail(&self, bytes_max: usize) -> Range<usize> {
         let end = self.messages.len();
         let fits = |index: &usize| self.body.len() - self.messages[*index].start <= bytes_max;
@@ -169,8 +169,8 @@ impl Talk {
         }
     }
 
-    /// Appends the blocks of the newest message of `other` to the newest user message here, if they are only the person's words
-    /// and at most `bytes_max` long.
+    /// Appends the blocks of the newest message of `other` to the newest user message here, if they are only the
+    /// person's words and at most `bytes_max` long.
     pub fn copy_words(&mut self, other: &Talk, bytes_max: usize) {
         let last = match other.messages.last() {
             Some(last) if last.role == Role::User && !last.pinned => last,
@@ -207,8 +207,9 @@ impl Talk {
         self.messages.get(index + 1).map_or(self.body.len(), |next| next.start - 1)
     }
 
-    /// Where marks go, ascending: into the last block of the two newest user messages, so that a request finds what the one before
-    /// it left. With the one at the end of the system prompt these are three of the four that the service allows.
+    /// Where marks go, ascending: into the last block of the two newest user messages, so that a request finds what the
+    /// one before it left. With the one at the end of the system prompt these are three of the four that the service
+    /// allows.
     fn marks(&self) -> Vec<usize> {
         let mut marks: Vec<usize> = (0..self.messages.len())
             .rev()

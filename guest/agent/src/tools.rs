@@ -126,7 +126,9 @@ fn schema(out: &mut Vec<u8>, params: &[Param]) {
         match param.kind {
             Kind::Text => out.extend_from_slice(b"\"string\""),
             Kind::Flag => out.extend_from_slice(b"\"boolean\""),
-            Kind::Whole(most) => out.extend_from_slice(format!("\"integer\",\"minimum\":1,\"maximum\":{}", most).as_bytes()),
+            Kind::Whole(most) => {
+                out.extend_from_slice(format!("\"integer\",\"minimum\":1,\"maximum\":{}", most).as_bytes())
+            }
         }
         out.extend_from_slice(b",\"description\":");
         json::quote(out, param.about);
@@ -144,7 +146,8 @@ fn schema(out: &mut Vec<u8>, params: &[Param]) {
 
 /// Whether `name` may stand in a conversation; services refuse others.
 pub fn is_name(name: &str) -> bool {
-    (1..=128).contains(&name.len()) && name.bytes().all(|byte| byte.is_ascii_alphanumeric() || matches!(byte, b'_' | b'-'))
+    (1..=128).contains(&name.len())
+        && name.bytes().all(|byte| byte.is_ascii_alphanumeric() || matches!(byte, b'_' | b'-'))
 }
 
 /// Checks a call; on failure returns what the model needs to know to do better. `input` is a JSON object.
@@ -162,7 +165,9 @@ pub fn check(name: &str, input: &str) -> Result<(), String> {
         match given.get(param.name) {
             None if param.required => return Err(format!("{} needs {}.", name, param.name)),
             None => {}
-            Some(raw) => fits(param.kind, raw.get()).map_err(|what| format!("{} of {} must be {}.", param.name, name, what))?,
+            Some(raw) => {
+                fits(param.kind, raw.get()).map_err(|what| format!("{} of {} must be {}.", param.name, name, what))?
+            }
         }
     }
     match given.keys().find(|key| tool.params.iter().all(|param| param.name != key.as_str())) {
@@ -219,7 +224,11 @@ mod tests {
             ("rm", "{}", "no such tool; there are bash, read"),
             ("bash", "{}", "bash needs command"),
             ("bash", r#"{"command":["ls"]}"#, "command of bash must be text"),
-            ("bash", r#"{"command":"ls","timeout_seconds":"30"}"#, "timeout_seconds of bash must be a whole number from 1 to 3600"),
+            (
+                "bash",
+                r#"{"command":"ls","timeout_seconds":"30"}"#,
+                "timeout_seconds of bash must be a whole number from 1 to 3600",
+            ),
             ("bash", r#"{"command":"ls","timeout_seconds":0}"#, "a whole number"),
             ("read", r#"{"path":"a","offset":-1}"#, "a whole number"),
             ("read", r#"{"path":null}"#, "must be text"),

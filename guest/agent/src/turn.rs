@@ -90,7 +90,8 @@ impl<W: World> Agent<'_, W> {
 
     /// Notes what the service counted.
     pub fn count(&mut self, reply: &Reply) {
-        const SIZES: [&str; 4] = ["input_tokens", "cache_creation_input_tokens", "cache_read_input_tokens", "output_tokens"];
+        const SIZES: [&str; 4] =
+            ["input_tokens", "cache_creation_input_tokens", "cache_read_input_tokens", "output_tokens"];
         let usage = reply.usage();
         let sizes = usage.iter().filter(|(key, _)| SIZES.contains(&key.as_str()));
         let total = sizes.fold(0_u64, |sum, (_, tokens)| sum.saturating_add(*tokens));
@@ -139,7 +140,9 @@ impl<W: World> Agent<'_, W> {
         line.emit(self.world);
         match (json::string(block.thinking), json::string(block.signature), json::string(block.data)) {
             (Some(text), Some(signature), _) => {
-                taking.thoughts.push(format!("{{\"type\":\"thinking\",\"thinking\":{},\"signature\":{}}}", text, signature));
+                taking
+                    .thoughts
+                    .push(format!("{{\"type\":\"thinking\",\"thinking\":{},\"signature\":{}}}", text, signature));
             }
             (None, _, Some(sealed)) => {
                 taking.thoughts.push(format!("{{\"type\":\"redacted_thinking\",\"data\":{}}}", sealed));
@@ -163,8 +166,10 @@ impl<W: World> Agent<'_, W> {
         };
         let input = object.filter(|_| !is_cut).unwrap_or("{}");
         let name = if tools::is_name(&given) { given.into_owned() } else { "unknown".to_owned() };
-        let place =
-            self.add(taking, &["{\"type\":\"tool_use\",\"id\":\"", &id, "\",\"name\":\"", &name, "\",\"input\":", input, "}"]);
+        let place = self.add(
+            taking,
+            &["{\"type\":\"tool_use\",\"id\":\"", &id, "\",\"name\":\"", &name, "\",\"input\":", input, "}"],
+        );
         let end = place.end - 1;
         taking.calls.push(Call { id, name, input: end - input.len()..end, refused });
     }
@@ -230,7 +235,10 @@ impl<W: World> Agent<'_, W> {
         let content = own.as_deref().unwrap_or(answer.raw);
         *room = room.saturating_sub(content.len());
         let end = if answer.is_error { ",\"is_error\":true}" } else { "}" };
-        self.talk.block(Role::User, &["{\"type\":\"tool_result\",\"tool_use_id\":\"", &call.id, "\",\"content\":", content, end]);
+        self.talk.block(
+            Role::User,
+            &["{\"type\":\"tool_result\",\"tool_use_id\":\"", &call.id, "\",\"content\":", content, end],
+        );
     }
 }
 

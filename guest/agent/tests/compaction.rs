@@ -16,7 +16,8 @@ fn working(output_bytes: usize, turns: usize) -> Script {
 }
 
 fn summary(text: &str) -> String {
-    json!({"content": [{"type": "text", "text": text}], "stop_reason": "end_turn", "usage": {"input_tokens": 10}}).to_string()
+    json!({"content": [{"type": "text", "text": text}], "stop_reason": "end_turn", "usage": {"input_tokens": 10}})
+        .to_string()
 }
 
 fn too_long() -> String {
@@ -87,13 +88,48 @@ fn a_request_that_is_too_long_is_summed_up_once_and_tried_again() {
 }
 
 #[test]
-fn a_summary_that_does_not_help_ends_at_the_person() {
-    let mut world = working(1000, 3);
-    world.model.extend([too_long(), summary("SUMMARY"), too_long()]);
+fn a_summary_that_does_not_help_ends_at_the_person_who_may_have_it_cut() {
+    let mut world = working(9000, 3);
+    world.model.extend([too_long(), summary(&"SUMMARY ".repeat(2000)), too_long(), summary("Done.")]);
+    world.input.push_back(json!({"text": ""}).to_string());
     let world = world.run(args());
     assert_eq!(world.requests("input").len(), 1);
-    assert!(world.requests("input")[0]["prompt"].as_str().unwrap().contains("prompt is too long"));
-    assert_eq!(world.finished(), "ended");
+    assert!(world.requests("input")[0]["prompt"].as_str().unwrap().contains("long parts cut"));
+    let sizes: Vec<usize> = world.requests("model").iter().map(|request| request.to_string().len()).collect();
+    assert!(sizes[6] < sizes[5], "{:?}", sizes);
+    assert!(world.messages(6)[0]["content"][0]["text"].as_str().unwrap().contains("SUMMARY"));
+    assert_eq!(world.finished(), "end_turn");
+}
+
+#[test]
+fn whatever_does_not_fit_gets_smaller_until_it_does() {
+    let mut world = working(2000, 10);
+    world.model.extend(std::iter::repeat(too_long()).take(20));
+    world.input.extend(std::iter::repeat(json!({"text": ""}).to_string()).take(20));
+    let world = world.run(json!({"prompt": "the task", "once": "true", "context_tokens": "1000000"}));
+    let sizes: Vec<usize> = world
+        .requests("model")
+        .iter()
+        .filter(|request| request["purpose"] == "turn")
+        .map(|request| request["messages"].to_string().len())
+        .collect();
+    let tried = &sizes[10..];
+    assert!(tried.windows(2).all(|pair| pair[1] <= pair[0]), "{:?}", tried);
+    assert!(tried[0] > 20_000 && tried[tried.len() - 1] < 4_000, "{:?}", tried);
+}
+
+#[test]
+fn a_window_that_is_smaller_than_was_said_is_learned() {
+    let mut world = working(2000, 40);
+    world.model.insert(10, too_long());
+    world.model.insert(11, summary("FIRST"));
+    for at in [22, 35] {
+        world.model.insert(at, summary("LATER"));
+    }
+    let world =
+        world.run(json!({"prompt": "the task", "once": "true", "context_tokens": "1000000", "max_tokens": "500"}));
+    assert_eq!(world.found("error").iter().filter(|error| error["status"] == 400).count(), 1);
+    assert!(world.found("compaction").len() >= 2, "the second came before an error");
 }
 
 #[test]
@@ -159,7 +195,9 @@ fn a_request_never_outgrows_what_a_host_takes() {
     let mut world = Script::default();
     let text = "\"quoted\" ".repeat(700_000);
     for _ in 0..2 {
-        world.model.push_back(json!({"content": [{"type": "text", "text": text}], "stop_reason": "end_turn"}).to_string());
+        world
+            .model
+            .push_back(json!({"content": [{"type": "text", "text": text}], "stop_reason": "end_turn"}).to_string());
         world.input.push_back(json!({ "text": text }).to_string());
     }
     world.run(json!({"prompt": "the task", "context_tokens": "10000000"}));

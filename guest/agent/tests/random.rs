@@ -73,8 +73,18 @@ impl Dice {
             return json!({"error": {"type": self.text(), "message": message}, "status": status});
         }
         let blocks: Vec<Value> = (0..self.roll(5)).map(|_| self.block()).collect();
-        let reasons = ["end_turn", "tool_use", "tool_use", "tool_use", "max_tokens", "refusal", "pause_turn", "stop_sequence",
-            "model_context_window_exceeded", "new"];
+        let reasons = [
+            "end_turn",
+            "tool_use",
+            "tool_use",
+            "tool_use",
+            "max_tokens",
+            "refusal",
+            "pause_turn",
+            "stop_sequence",
+            "model_context_window_exceeded",
+            "new",
+        ];
         let mut reply = json!({"content": blocks, "stop_reason": *self.pick(&reasons)});
         if self.roll(3) == 0 {
             reply["usage"] = json!({"input_tokens": self.roll(30_000), "output_tokens": self.value(), "x": u64::MAX});

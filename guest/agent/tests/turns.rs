@@ -14,8 +14,10 @@ fn says(text: &str) -> Value {
 }
 
 fn calls(calls: &[(&str, Value)]) -> Value {
-    let blocks: Vec<Value> =
-        calls.iter().map(|(name, input)| json!({"type": "tool_use", "id": "toolu_x", "name": name, "input": input})).collect();
+    let blocks: Vec<Value> = calls
+        .iter()
+        .map(|(name, input)| json!({"type": "tool_use", "id": "toolu_x", "name": name, "input": input}))
+        .collect();
     json!({"content": blocks, "stop_reason": "tool_use"})
 }
 
@@ -112,7 +114,9 @@ fn malformed_calls_are_answered_without_asking_the_host() {
 fn steering_follows_the_results_and_steers_on_after_the_end_of_a_turn() {
     let mut world = script(&[calls(&[bash("a"), bash("b")]), says("Done."), says("Done again.")]);
     world.tool.push_back(json!({"output": "A", "steering": ["use tabs", " "]}).to_string());
-    world.model[1] = json!({"content": [{"type": "text", "text": "Done."}], "stop_reason": "end_turn", "steering": ["more"]}).to_string();
+    world.model[1] =
+        json!({"content": [{"type": "text", "text": "Done."}], "stop_reason": "end_turn", "steering": ["more"]})
+            .to_string();
     let world = world.run(once("go"));
     assert_eq!(world.requests("tool").len(), 2);
     assert_eq!(world.last_texts(1), ["The person says while you work:\nuse tabs"]);
@@ -150,7 +154,9 @@ fn after_a_move_only_what_differs_is_told() {
         json!({"date": "2026-11-29", "system": "Linux x86_64"}).to_string(),
         json!({"system": "Linux aarch64", "date": "2026-11-29"}).to_string(),
     ]);
-    world.tool.extend([json!({"output": "A", "moved": true}).to_string(), json!({"output": "B", "moved": true}).to_string()]);
+    world
+        .tool
+        .extend([json!({"output": "A", "moved": true}).to_string(), json!({"output": "B", "moved": true}).to_string()]);
     let world = world.run(once("go"));
     assert_eq!(world.order(), ["machine", "tool", "model", "tool", "machine", "model", "tool", "machine", "model"]);
     assert!(world.last_texts(1).is_empty(), "the same machine is not spoken of");
@@ -246,19 +252,38 @@ fn an_error_is_put_to_the_person_and_never_tried_again_alone() {
     world.input.extend([json!({"text": ""}).to_string(), json!({"text": "hurry"}).to_string()]);
     let world = world.run(once("go"));
     assert_eq!(world.order(), ["machine", "tool", "model", "input", "model", "input", "model"]);
-    assert_eq!(text(&world.requests("input")[0]["prompt"]), "The model could not be asked: Overloaded (status 529). Send an empty line to try again.");
+    assert_eq!(
+        text(&world.requests("input")[0]["prompt"]),
+        "The model could not be asked: Overloaded (status 529). Send an empty line to try again."
+    );
     assert_eq!(world.last_texts(2), ["go", "hurry"]);
-    assert_eq!(world.found("error")[0], json!({"event": "error", "status": 529, "type": "overloaded_error", "text": "Overloaded"}));
+    assert_eq!(
+        world.found("error")[0],
+        json!({"event": "error", "status": 529, "type": "overloaded_error", "text": "Overloaded"})
+    );
 }
 
 #[test]
 fn unreadable_replies_are_never_fatal() {
-    let nonsense = ["", "nonsense", "[]", "{\"content\":5}", "{\"content\":null}", "{}", "{\"content\":[],\"content\":[]}", "\u{0}"];
+    let nonsense = [
+        "",
+        "nonsense",
+        "[]",
+        "{\"content\":5}",
+        "{\"content\":null}",
+        "{}",
+        "{\"content\":[],\"content\":[]}",
+        "\u{0}",
+    ];
     let mut world = Script::default();
     world.model.extend(nonsense.iter().map(|text| text.to_string()));
     world.model.push_back(calls(&[bash("a"), bash("b"), bash("c")]).to_string());
     world.model.push_back(says("Done.").to_string());
-    world.tool.extend(["nonsense".to_owned(), "{\"output\":5}".to_owned(), format!("{{\"output\":{}1{}}}", "[".repeat(999), "]".repeat(999))]);
+    world.tool.extend([
+        "nonsense".to_owned(),
+        "{\"output\":5}".to_owned(),
+        format!("{{\"output\":{}1{}}}", "[".repeat(999), "]".repeat(999)),
+    ]);
     world.input.extend(nonsense.iter().map(|_| json!({"text": ""}).to_string()));
     world.machine.push_back("nonsense".to_owned());
     let world = world.run(once("go"));
@@ -314,7 +339,8 @@ fn a_long_output_is_cut_for_the_model_and_whole_in_the_transcript() {
     let long = "line\n".repeat(100_000);
     world.tool.extend(std::iter::repeat(json!({ "output": long }).to_string()).take(3));
     let world = world.run(once("go"));
-    let sizes: Vec<usize> = world.messages(1)[2]["content"].as_array().unwrap().iter().map(|block| text(&block["content"]).len()).collect();
+    let sizes: Vec<usize> =
+        world.messages(1)[2]["content"].as_array().unwrap().iter().map(|block| text(&block["content"]).len()).collect();
     assert!(sizes[0] > 90_000 && sizes[0] <= 100_100 && sizes[2] < 2_200, "{:?}", sizes);
     assert!(world.found("result").iter().all(|result| text(&result["output"]) == long));
 }
@@ -326,7 +352,8 @@ fn thoughts_stay_before_what_they_led_to_and_never_end_a_message() {
     let first = json!({"content": [thought, sealed, {"type": "tool_use", "name": "bash", "input": {"command": "a"}}, thought], "stop_reason": "tool_use"});
     let second = json!({"content": [thought], "stop_reason": "max_tokens"});
     let world = script(&[first, second, says("Done.")]).run(once("go"));
-    let kinds: Vec<Value> = world.messages(1)[1]["content"].as_array().unwrap().iter().map(|block| block["type"].clone()).collect();
+    let kinds: Vec<Value> =
+        world.messages(1)[1]["content"].as_array().unwrap().iter().map(|block| block["type"].clone()).collect();
     assert_eq!(kinds, ["thinking", "redacted_thinking", "tool_use"]);
     assert_eq!(world.messages(2).len(), 3);
     assert_eq!(world.found("thinking").len(), 4);
@@ -345,7 +372,9 @@ fn unknown_blocks_are_kept_in_the_transcript_only() {
 #[test]
 fn odd_characters_come_through_and_half_surrogates_do_not() {
     let mut world = Script::default();
-    world.model.push_back(r#"{"content": [{"type":"text","text":"a\ud800b \u00e9 \ud83d\ude00\n"}], "stop_reason": "end_turn"}"#.into());
+    world.model.push_back(
+        r#"{"content": [{"type":"text","text":"a\ud800b \u00e9 \ud83d\ude00\n"}], "stop_reason": "end_turn"}"#.into(),
+    );
     world.model.push_back(says("Done.").to_string());
     world.input.push_back(json!({"text": "on \u{1F600}"}).to_string());
     let world = world.run(json!({"prompt": "gö\u{0}"}));

@@ -25,9 +25,13 @@ impl World for Script {
         let reply = match op {
             "model" => {
                 check_request(&request);
-                self.model.pop_front().unwrap_or_else(|| r#"{"error":{"type":"script_end","message":"no reply left"}}"#.into())
+                self.model
+                    .pop_front()
+                    .unwrap_or_else(|| r#"{"error":{"type":"script_end","message":"no reply left"}}"#.into())
             }
-            "tool" if request["id"] == "notes" => self.notes.clone().unwrap_or_else(|| r#"{"output":"no such file","is_error":true}"#.into()),
+            "tool" if request["id"] == "notes" => {
+                self.notes.clone().unwrap_or_else(|| r#"{"output":"no such file","is_error":true}"#.into())
+            }
             "tool" => {
                 check_call(&request);
                 self.tool.pop_front().unwrap_or_else(|| r#"{"output":"done"}"#.into())
@@ -76,7 +80,11 @@ impl Script {
 
     /// The requests of one effect; of tools, without that for the notes.
     pub fn requests(&self, op: &str) -> Vec<&Value> {
-        self.asked.iter().filter(|(asked, request)| asked == op && request["id"] != "notes").map(|(_, request)| request).collect()
+        self.asked
+            .iter()
+            .filter(|(asked, request)| asked == op && request["id"] != "notes")
+            .map(|(_, request)| request)
+            .collect()
     }
 
     /// The effects in order.
@@ -99,7 +107,11 @@ impl Script {
     pub fn last_texts(&self, index: usize) -> Vec<String> {
         let messages = self.messages(index);
         let blocks = messages.last().unwrap()["content"].as_array().unwrap().clone();
-        blocks.iter().filter(|block| block["type"] == "text").map(|block| block["text"].as_str().unwrap().to_owned()).collect()
+        blocks
+            .iter()
+            .filter(|block| block["type"] == "text")
+            .map(|block| block["text"].as_str().unwrap().to_owned())
+            .collect()
     }
 
     pub fn finished(&self) -> String {
@@ -110,7 +122,11 @@ impl Script {
 /// What the service insists on, as `agent-effects.md` promises it.
 pub fn check_request(body: &Value) {
     for key in body.as_object().unwrap().keys() {
-        assert!(["max_tokens", "tools", "system", "messages", "purpose", "tool_choice"].contains(&key.as_str()), "{}", key);
+        assert!(
+            ["max_tokens", "tools", "system", "messages", "purpose", "tool_choice"].contains(&key.as_str()),
+            "{}",
+            key
+        );
     }
     assert!(body["purpose"] == "turn" || body["purpose"] == "compaction");
     assert!(body["max_tokens"].as_u64().unwrap() > 0);
@@ -125,7 +141,8 @@ pub fn check_request(body: &Value) {
         let blocks = message["content"].as_array().unwrap();
         assert!(!blocks.is_empty(), "an empty message");
         let results: Vec<&Value> = blocks.iter().filter(|block| block["type"] == "tool_result").collect();
-        let answered: Vec<String> = results.iter().map(|block| block["tool_use_id"].as_str().unwrap().to_owned()).collect();
+        let answered: Vec<String> =
+            results.iter().map(|block| block["tool_use_id"].as_str().unwrap().to_owned()).collect();
         assert_eq!(answered, open, "each call has its one result in the message after it, in order");
         assert!(blocks.iter().take(results.len()).all(|block| block["type"] == "tool_result"), "results come first");
         open.clear();
@@ -150,7 +167,10 @@ fn check_block(block: &Value, is_user: bool) {
         "tool_use" => {
             let name = block["name"].as_str().unwrap();
             assert!(!is_user && block["input"].is_object());
-            assert!(!name.is_empty() && name.bytes().all(|byte| byte.is_ascii_alphanumeric() || byte == b'_' || byte == b'-'));
+            assert!(
+                !name.is_empty()
+                    && name.bytes().all(|byte| byte.is_ascii_alphanumeric() || byte == b'_' || byte == b'-')
+            );
         }
         "thinking" => assert!(!is_user && block["thinking"].is_string() && block["signature"].is_string()),
         "redacted_thinking" => assert!(!is_user && block["data"].is_string()),
