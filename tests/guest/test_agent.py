@@ -8,7 +8,7 @@ from typing import Any
 
 import pytest
 from tests.guest.agent_host import Replies, agent_module, encoded_args, events, snapshots_at_effects
-from tests.runtime.runs import Ended, cut, whole
+from tests.runtime.runs import Ended, assert_finished_alike, cut, whole
 
 from hhd.runtime.guest import Guest
 from hhd.runtime.outcomes import Failed, Finished, Slice
@@ -62,13 +62,14 @@ def finished(run: Ended) -> bytes:
 
 
 @pytest.fixture(scope="module")
-def uncut() -> tuple[bytes, Replies]:
+def uncut() -> tuple[Ended, Replies]:
+    """The whole session, stopped by nothing but its effects."""
     replies = working_session()
-    return finished(whole(agent_module(), SESSION_ARGS, replies)), replies
+    return whole(agent_module(), SESSION_ARGS, replies), replies
 
 
-def test_a_session_goes_from_prompt_to_end(uncut: tuple[bytes, Replies]) -> None:
-    transcript, replies = uncut
+def test_a_session_goes_from_prompt_to_end(uncut: tuple[Ended, Replies]) -> None:
+    transcript, replies = finished(uncut[0]), uncut[1]
     kinds = [event["event"] for event in events(transcript)]
     assert kinds[0] == "begin" and kinds[-1] == "finished"
     for kind in (
@@ -90,28 +91,38 @@ def test_a_session_goes_from_prompt_to_end(uncut: tuple[bytes, Replies]) -> None
     assert len([op for op, _ in replies.asked if op == "model"]) == len(replies.model)
 
 
-def test_its_transcript_holds_no_machine_fact(uncut: tuple[bytes, Replies]) -> None:
-    transcript, replies = uncut
+def test_its_transcript_holds_no_machine_fact(uncut: tuple[Ended, Replies]) -> None:
+    transcript, replies = finished(uncut[0]), uncut[1]
     assert "aarch64" in json.dumps(replies.asked), "positive control: the model was told"
     assert b"aarch64" not in transcript and b"2026" not in transcript
 
 
-@pytest.mark.parametrize("seed", range(6))
-def test_cuts_anywhere_leave_no_trace(uncut: tuple[bytes, Replies], seed: int) -> None:
+@pytest.mark.parametrize("pauses", [20, 60, 300])
+@pytest.mark.parametrize("seed", range(3))
+def test_cuts_anywhere_leave_no_trace(uncut: tuple[Ended, Replies], seed: int, pauses: int) -> None:
     dice = random.Random(seed)
     replies = working_session()
-    most = dice.choice([1_000, 10_000, 50_000])
-    slices = (Slice(checks=dice.randint(1, most)) for _ in range(10_000))
-    run = cut(agent_module(), slices, SESSION_ARGS, replies)
-    assert run.pauses > 15
-    assert finished(run) == uncut[0]
+    most = max(1, 2 * uncut[0].checks // pauses)
+    cut_run = cut(agent_module(), (Slice(checks=dice.randint(1, most)) for _ in range(100_000)), SESSION_ARGS, replies)
+    assert cut_run.pauses > pauses / 2
+    assert_finished_alike(cut_run, uncut[0])
     assert replies.asked == uncut[1].asked
 
 
-def test_other_replies_leave_another_transcript(uncut: tuple[bytes, Replies]) -> None:
+@pytest.mark.long
+@pytest.mark.parametrize("first", range(1, 4))
+def test_thousands_of_cuts_leave_no_trace(uncut: tuple[Ended, Replies], first: int) -> None:
+    replies = working_session()
+    slices = (Slice(checks=first if index == 0 else 13) for index in range(1_000_000))
+    cut_run = cut(agent_module(), slices, SESSION_ARGS, replies)
+    assert cut_run.pauses > uncut[0].checks // 13
+    assert_finished_alike(cut_run, uncut[0])
+
+
+def test_other_replies_leave_another_transcript(uncut: tuple[Ended, Replies]) -> None:
     replies = working_session()
     replies.tool[-1] = {"output": "3 passed"}
-    assert finished(whole(agent_module(), SESSION_ARGS, replies)) != uncut[0]
+    assert finished(whole(agent_module(), SESSION_ARGS, replies)) != uncut[0].transcript
 
 
 def test_wrong_arguments_end_with_a_sentence_before_any_effect() -> None:
