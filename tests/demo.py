@@ -18,6 +18,8 @@ import time
 from pathlib import Path
 from typing import Any
 
+from tests import demo_agent
+
 HHD = str(Path(sys.executable).with_name("hhd"))
 
 
@@ -105,7 +107,12 @@ def what_is_refused(folder: Path) -> None:
     claim(done.returncode == 3 and path.read_bytes() == raw, "exit status 3, and the file is as it was")
 
 
-PARTS = [a_program_cut_into_processes, a_fork_is_a_copy, what_is_refused]
+def an_agent_carried_elsewhere(folder: Path) -> None:
+    """Part 4: the coding agent."""
+    demo_agent.part(folder, title, claim)
+
+
+PARTS = [a_program_cut_into_processes, a_fork_is_a_copy, what_is_refused, an_agent_carried_elsewhere]
 
 
 def title(text: str) -> None:
