@@ -14,6 +14,7 @@ if TYPE_CHECKING:  # Each door imports what it opens on, and nothing else.
     from hhd.node.capsules import Report
     from hhd.node.face import Face
     from hhd.node.native import Hit, Steps
+    from hhd.node.native_convert import Converted
     from hhd.node.run import Ended
     from hhd.runtime.outcomes import StopFlag
     from hhd_protocol.transcript import Header, Item
@@ -210,3 +211,64 @@ def stop_on_signals() -> Iterator[StopFlag]:
     finally:
         for number, handler in zip(chosen, before, strict=True):
             signal.signal(number, handler)
+
+
+def native_convert(
+    path: Path,
+    *,
+    target: str,
+    cwd: Path | None,
+    out: Path | None,
+    install: bool,
+    strict: tuple[str, ...],
+    redact: bool,
+    anew: bool,
+) -> Converted:
+    """Convert the native session in `path`; raises UsageError for a kind of loss that does not exist."""
+    from hhd.base.errors import UsageError
+    from hhd.node import native_convert as door
+    from hhd_protocol.transcript import Harness, LossKind
+
+    known = {kind.value: kind for kind in LossKind}
+    for name in strict:
+        if name not in known:
+            raise UsageError(f"--strict knows no kind {name}; there are: {', '.join(sorted(known))}.")
+    return door.convert(
+        path,
+        target=Harness(target),
+        cwd=cwd,
+        out=out,
+        install=install,
+        strict=tuple(known[name] for name in strict),
+        redact=redact,
+        anew=anew,
+    )
+
+
+def native_convert_summary(done: Converted) -> dict[str, object]:
+    """A conversion as one JSON object."""
+    from hhd.node import native_convert as door
+
+    return door.summary(done.manifest)
+
+
+def native_verify(path: Path, *, with_client: bool) -> dict[str, object]:
+    """What a reading of the native session in `path` finds, by name."""
+    from hhd.node import native_convert as door
+
+    return door.verify(path, with_client=with_client)
+
+
+def native_resume(path: Path, *, target: str) -> tuple[list[str], Path]:
+    """The command to go on with the native session in `path`, and where to run it."""
+    from hhd.node import native_convert as door
+    from hhd_protocol.transcript import Harness
+
+    return door.resume_command(path, target=Harness(target))
+
+
+def native_run_client(command: list[str], cwd: Path) -> None:
+    """Become the client."""
+    from hhd.node import native_convert as door
+
+    door.run_client(command, cwd)

@@ -15,6 +15,7 @@ import click
 from hhd import app
 from hhd.base.errors import Exit
 from hhd.base.text import visible
+from hhd.cli import native_convert
 
 if TYPE_CHECKING:
     from hhd.native.cards import Card
@@ -34,7 +35,12 @@ _BLOCK_CHARS = 6000
 
 @click.group("native")
 def command() -> None:
-    """Find, read, search and keep sessions of Claude Code, Codex and Pi."""
+    """Find, read, search, keep and convert sessions of Claude Code, Codex and Pi."""
+
+
+command.add_command(native_convert.convert)
+command.add_command(native_convert.verify)
+command.add_command(native_convert.resume)
 
 
 @command.command("ls")

@@ -28,6 +28,7 @@ from hhd.native.convert.returning import (
     original_in_place,
 )
 from hhd.native.convert.sameness import Expected, row_of
+from hhd.native.convert.source_losses import source_losses
 from hhd.native.convert.steps import Step
 from hhd.native.convert.to_claude import ClaudeWriter
 from hhd.native.convert.to_codex import CodexWriter
@@ -68,9 +69,8 @@ class Did(enum.Enum):
 
 @dataclass(frozen=True, kw_only=True)
 class Kept:
-    """One item that came along: its kind and its place on both sides."""
+    """One item that came along, by its place on both sides."""
 
-    kind: str
     source: At
     line: int
 
@@ -257,7 +257,7 @@ class Converter:
             session=session,
             path=path,
             items=items,
-            losses=ledger.losses,
+            losses=(*source_losses(reading.header, reading.account), *ledger.losses),
             account=reading.account,
             bytes=size,
             returned=returned,
@@ -300,7 +300,7 @@ def _lines(
             if ledger.waiting:
                 ledger.placed(line.at, number)
             if kept is not None:
-                kept(Kept(kind="item", source=line.at, line=number))
+                kept(Kept(source=line.at, line=number))
         if line.raw:
             yield line.raw
 

@@ -1,0 +1,267 @@
+"""Conversions of native sessions for the faces: convert, check, and hand over to the real client."""
+
+from __future__ import annotations
+
+import os
+import shutil
+import uuid
+from collections.abc import Iterator
+from contextlib import suppress
+from dataclasses import dataclass
+from pathlib import Path
+
+import msgspec
+
+from hhd.base import files
+from hhd.base.errors import RefusedError, UsageError
+from hhd.base.paths import data_folder, private_folder
+from hhd.native.convert.conversion import Converter, Did, Kept, Manifest, Wish
+from hhd.native.convert.history import Conversion, History
+from hhd.native.convert.returning import original_in_place
+from hhd.native.homes import Homes
+from hhd.native.opening import open_session
+from hhd.node import native
+from hhd_protocol.transcript import Call, Harness, LossKind, Result, counts
+from hhd_protocol.transcript import Did as Fate
+
+_KEY_BYTES = 32
+_ROWS_A_WRITE = 8192
+
+
+@dataclass(frozen=True, kw_only=True)
+class Converted:
+    """What a conversion did, and where its manifest stands (None: only looked, or nothing to do)."""
+
+    manifest: Manifest
+    manifest_path: Path | None
+
+
+def convert(
+    path: Path,
+    *,
+    target: Harness,
+    cwd: Path | None,
+    out: Path | None,
+    install: bool,
+    strict: tuple[LossKind, ...] = (),
+    redact: bool = False,
+    anew: bool = False,
+) -> Converted:
+    """Convert the session in `path`; without `out` and `install` only look.
+
+    Raises RefusedError, with nothing written, where `strict` names a kind of which something would change or be lost.
+    """
+    with native.opened(path) as reading:
+        header = reading.header
+        cwds = header.cwds
+    folder = _folder(cwd, cwds, target, install)
+    home = _home(target) if install else out
+    wish = Wish(target=target, home=home, cwd=folder, redact=redact, anew=anew)
+    converter = _converter()
+    if strict:
+        _refuse_losses(converter.convert(path, Wish(target=target, home=None, cwd=folder, redact=redact)), strict)
+    if home is None:
+        return Converted(manifest=converter.convert(path, wish), manifest_path=None)
+    with suppress(RefusedError):
+        # The way back wants the original even after its client has removed it.
+        native.keep(path)
+    with _ManifestFile() as file:
+        manifest = converter.convert(path, wish, kept=file.row)
+        kept_at = file.close(manifest) if manifest.did is not Did.UNCHANGED else None
+    return Converted(manifest=manifest, manifest_path=kept_at)
+
+
+def verify(path: Path, *, with_client: bool) -> dict[str, object]:
+    """Read the session in `path` and count what does not fit together, by name."""
+    with native.opened(path) as reading:
+        items = calls = unpaired = 0
+        waiting: set[str] = set()
+        for item in reading.items():
+            items += 1
+            if isinstance(item, Call):
+                calls += 1
+                unpaired += item.id in waiting
+                waiting.add(item.id)
+            elif isinstance(item, Result):
+                unpaired += item.call not in waiting
+                waiting.discard(item.call)
+        header = reading.header
+    found: dict[str, object] = {
+        "harness": header.harness.value,
+        "id": header.id,
+        "items": items,
+        "calls": calls,
+        "unpaired": unpaired + len(waiting),
+        "refused": header.refused,
+    }
+    if with_client:
+        raise UsageError("--with-client is not there yet.")
+    return found
+
+
+def resume_command(path: Path, *, target: Harness) -> tuple[list[str], Path]:
+    """The command by which the client `target` goes on with the session, and the folder to run it in.
+
+    A session of another client is converted and put in its place first.
+    """
+    with native.opened(path) as reading:
+        header = reading.header
+    if header.harness is target:
+        session_id, where, cwd = header.id or path.stem, path, _existing(header.cwds) or Path.cwd()
+    else:
+        done = convert(path, target=target, cwd=_existing(header.cwds) or Path.cwd(), out=None, install=True).manifest
+        assert done.path is not None
+        session_id, where, cwd = done.session.id, done.path, Path(done.session.cwd)
+    return client_command(target, session_id, where), cwd
+
+
+def client_command(target: Harness, session_id: str, path: Path) -> list[str]:
+    """How one resumes a session by the client's own command."""
+    if target is Harness.CLAUDE:
+        return ["claude", "--resume", session_id]
+    if target is Harness.CODEX:
+        return ["codex", "resume", session_id]
+    return ["pi", "--session", str(path)]
+
+
+def run_client(command: list[str], cwd: Path) -> None:
+    """Become the client. Raises RefusedError when it is not installed."""
+    program = shutil.which(command[0])
+    if program is None:
+        raise RefusedError(f"{command[0]} is not installed here; with --print its command is shown instead.")
+    os.chdir(cwd)
+    os.execv(program, command)
+
+
+def _refuse_losses(looked: Manifest, strict: tuple[LossKind, ...]) -> None:
+    found = counts(loss for loss in looked.losses if loss.kind in strict and loss.did is not Fate.LEFT_OUT)
+    if found:
+        what = ", ".join(f"{number} {kind.value} {did.value}" for (kind, did), number in found.items())
+        raise RefusedError(
+            f"Refused, since --strict names what would not come along whole: {what}; nothing was written."
+        )
+
+
+def _folder(cwd: Path | None, cwds: tuple[str, ...], target: Harness, install: bool) -> str:
+    chosen = cwd if cwd is not None else (Path(cwds[-1]) if cwds and os.path.isabs(cwds[-1]) else Path.cwd())
+    chosen = Path(os.path.abspath(chosen))
+    if install and not chosen.is_dir():
+        why = " Pi opens no session whose folder is gone." if target is Harness.PI else ""
+        raise UsageError(f"There is no folder {chosen} here; name one with --cwd.{why}")
+    return str(chosen)
+
+
+def _existing(cwds: tuple[str, ...]) -> Path | None:
+    return next((Path(cwd) for cwd in reversed(cwds) if os.path.isabs(cwd) and os.path.isdir(cwd)), None)
+
+
+def _home(target: Harness) -> Path:
+    homes = Homes.of()
+    return {Harness.CLAUDE: homes.claude, Harness.CODEX: homes.codex, Harness.PI: homes.pi}[target]
+
+
+def _converter() -> Converter:
+    return Converter(
+        open_reading=open_session,
+        history=History(_own_folder() / "conversions"),
+        error_key=_error_key(),
+        fresh_id=lambda: str(uuid.uuid4()),
+        original=_original,
+    )
+
+
+def _original(conversion: Conversion) -> Path | None:
+    """The original in its place, or a copy taken from the archive."""
+    found = original_in_place(conversion)
+    if found is not None:
+        return found
+    whole = native.archive()
+    for original in reversed(whole.originals(conversion.source_harness, conversion.source_id)):
+        folder = private_folder(_own_folder() / "restored" / original.name)
+        path = whole.restore(original, folder)[0] if not any(folder.iterdir()) else None
+        path = path or folder / original.files[0].path
+        moved = msgspec.structs.replace(conversion, source=msgspec.structs.replace(conversion.source, path=str(path)))
+        if (there := original_in_place(moved)) is not None:
+            return there
+    return None
+
+
+def _own_folder() -> Path:
+    return private_folder(private_folder(data_folder()) / "native")
+
+
+def _error_key() -> bytes:
+    """The secret that signs error flags: made on first use, and never silently made anew."""
+    path = _own_folder() / "error-key"
+    try:
+        key = path.read_bytes()
+    except FileNotFoundError:
+        files.replace(path, [os.urandom(_KEY_BYTES)])
+        key = path.read_bytes()
+    if len(key) != _KEY_BYTES:
+        raise RefusedError(f"{path} should hold {_KEY_BYTES} bytes and does not; nothing was done.")
+    return key
+
+
+class _ManifestFile:
+    """The manifest on disk, JSON Lines: what was done, then losses, then the place of every item on both sides."""
+
+    def __init__(self) -> None:
+        self._rows: list[tuple[int, int, int, int]] = []
+        self._folder = private_folder(_own_folder() / "manifests")
+        self._aside = self._folder / f".{uuid.uuid4().hex}.tmp"
+        self._file = open(self._aside, "wb")  # noqa: SIM115
+        self._encode = msgspec.json.Encoder().encode_lines
+
+    def __enter__(self) -> _ManifestFile:
+        return self
+
+    def __exit__(self, *_: object) -> None:
+        self._file.close()
+        self._aside.unlink(missing_ok=True)
+
+    def row(self, kept: Kept) -> None:
+        """One item that came along."""
+        self._rows.append((kept.source.file, kept.source.line, kept.source.part, kept.line))
+        if len(self._rows) >= _ROWS_A_WRITE:
+            self._flush()
+
+    def close(self, manifest: Manifest) -> Path:
+        """Put the manifest in its place and return where that is."""
+        self._flush()
+        self._file.close()
+        path = self._folder / f"{manifest.target.value}-{manifest.session.id}.jsonl"
+        files.replace(path, self._pieces(manifest))
+        return path
+
+    def _pieces(self, manifest: Manifest) -> Iterator[bytes]:
+        yield self._encode([summary(manifest)])
+        yield self._encode([{"loss": loss} for loss in manifest.losses])
+        with open(self._aside, "rb") as file:
+            while block := file.read(1 << 20):
+                yield block
+
+    def _flush(self) -> None:
+        self._file.write(self._encode(self._rows))
+        self._rows.clear()
+
+
+def summary(manifest: Manifest) -> dict[str, object]:
+    """A manifest as one JSON object, without its rows."""
+    return {
+        "did": manifest.did.value,
+        "from": manifest.source.harness.value,
+        "source_id": manifest.source.id,
+        "to": manifest.target.value,
+        "id": manifest.session.id,
+        "path": str(manifest.path) if manifest.path is not None else None,
+        "cwd": manifest.session.cwd,
+        "items": manifest.items,
+        "bytes": manifest.bytes,
+        "returned": manifest.returned,
+        "records": manifest.account.records,
+        "losses": [
+            {"kind": kind.value, "did": did.value, "count": number}
+            for (kind, did), number in counts(manifest.losses).items()
+        ],
+    }
