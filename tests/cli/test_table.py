@@ -3,8 +3,10 @@
 from __future__ import annotations
 
 import json
+import os
 import subprocess
 import sys
+from pathlib import Path
 
 import pytest
 
@@ -26,3 +28,20 @@ def test_a_wrong_word_ends_in_2_with_one_sentence(capsys: pytest.CaptureFixture[
     out, err = capsys.readouterr()
     assert len(err.splitlines()) == 1
     assert json.loads(out)["exit"] == 2
+
+
+def test_a_group_without_a_command_prints_its_help_and_ends_in_2(capsys: pytest.CaptureFixture[str]) -> None:
+    for words in ([], ["capsule"]):
+        assert run(words) == 2
+        out, err = capsys.readouterr()
+        assert err.startswith("Usage: hhd") and "Commands:" in err and not out
+
+
+@pytest.mark.skipif(not Path("/dev/full").exists(), reason="needs /dev/full")
+@pytest.mark.parametrize("unbuffered", ["", "1"])
+def test_output_that_cannot_be_written_is_one_sentence(unbuffered: str) -> None:
+    command, env = [sys.executable, "-m", "hhd", "--help"], {**os.environ, "PYTHONUNBUFFERED": unbuffered}
+    with open("/dev/full", "wb") as full:
+        done = subprocess.run(command, stdout=full, stderr=subprocess.PIPE, text=True, env=env)
+    assert done.returncode == 1
+    assert done.stderr == "hhd: The system said: No space left on device.\n"

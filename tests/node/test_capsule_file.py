@@ -91,6 +91,19 @@ def test_what_somebody_else_put_there_meanwhile_is_not_overwritten(path: Path) -
     held.close()
 
 
+def test_a_file_that_was_only_touched_is_saved_and_one_that_was_written_into_is_not(path: Path) -> None:
+    held = CapsuleFile(path)
+    os.utime(path, (1, 1))
+    held.save(later(held.capsule))
+    assert capsule_file.read(path)[0].steps == 1
+    with open(path, "r+b") as file:
+        file.seek(100)
+        file.write(b"!")
+    with pytest.raises(UncertainError, match="kept in"):
+        held.save(later(held.capsule))
+    held.close()
+
+
 def test_a_full_disk_leaves_the_file_as_it_was(path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     before = path.read_bytes()
     held = CapsuleFile(path)

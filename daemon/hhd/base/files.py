@@ -74,7 +74,12 @@ def create(path: Path, pieces: Iterable[Buffer], *, mode: int = 0o600) -> int:
 
 def temporary(path: Path) -> Path:
     """A new name beside `path` for a file that is still being written."""
-    return path.parent / f".{path.name[:100]}.{os.urandom(6).hex()}.tmp"
+    return path.parent / f"{temporary_start(path)}{os.urandom(6).hex()}.tmp"
+
+
+def temporary_start(path: Path) -> str:
+    """What the names of temporary files for `path` begin with: at most 102 bytes, of the 255 that a name may have."""
+    return f".{path.name.encode('utf-8', 'replace')[:100].decode('utf-8', 'ignore')}."
 
 
 def _write_new(temp: Path, pieces: Iterable[Buffer], mode: int, opened: Callable[[int], object] | None) -> int:

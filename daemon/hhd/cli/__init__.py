@@ -22,12 +22,25 @@ def run(arguments: list[str] | None = None) -> int:
     words = sys.argv[1:] if arguments is None else arguments
     as_json = "--json" in words
     try:
-        return _quick(words) if words[:1] == ["capsule"] else _by_click(words)
+        status = _quick(words) if words[:1] == ["capsule"] else _by_click(words)
+        sys.stdout.flush()
+        return status
     except UserError as error:
         return fail(str(error), error.exit, as_json)
     except BrokenPipeError:
-        sys.stderr.close()
+        _leave_stdout()
         return Exit.UNEXPECTED
+    except OSError as error:
+        _leave_stdout()
+        place = f" ({error.filename})" if error.filename else ""
+        return fail(f"The system said: {error.strerror or error}{place}.", Exit.UNEXPECTED, False)
+
+
+def _leave_stdout() -> None:
+    """Nobody reads what is left to print, or it cannot be written: do not try again on the way out."""
+    import os
+
+    os.dup2(os.open(os.devnull, os.O_WRONLY), 1)
 
 
 def _quick(words: list[str]) -> int:
@@ -50,6 +63,9 @@ def _by_click(words: list[str]) -> int:
     except click.exceptions.Abort:
         return fail("Interrupted.", 130, as_json)
     except click.ClickException as error:
+        if error.__class__.__name__ == "NoArgsIsHelpError":  # Click before 8.2 prints the help by itself.
+            print(error.format_message(), file=sys.stderr)
+            return Exit.USAGE
         hint = f" Try '{error.ctx.command_path} --help'." if isinstance(error, click.UsageError) and error.ctx else ""
         return fail(error.format_message().rstrip(".") + "." + hint, Exit.USAGE, as_json)
 

@@ -78,7 +78,7 @@ def described(report: Report) -> Iterator[str]:
     value, effect = report.capsule, report.capsule.journal.pending
     embedded = "inside" if value.module.packed is not None else "left out"
     yield f"{typed(report.path)}: a capsule of {visible(value.program, one_line=True)}, {report.status}"
-    yield f"  run so far   {value.checks:,} checks in {value.steps:,} steps"
+    yield f"  run so far   {value.checks:,} checks, {value.steps:,} {'step' if value.steps == 1 else 'steps'}"
     if value.execution is not None:
         yield f"  memory       {value.execution.memory_bytes:,} bytes, {report.dirty_pages:,} pages changed"
     yield f"  transcript   {len(value.transcript):,} bytes"
