@@ -6,6 +6,7 @@ import json
 import random
 import statistics
 import sys
+import tempfile
 import time
 from pathlib import Path
 from typing import Any
@@ -16,6 +17,7 @@ from tests.bench.harness import percentile, report
 
 ROOT = Path(__file__).resolve().parents[2]
 sys.path.insert(0, str(ROOT / "guest" / "build"))
+import build  # type: ignore[import-not-found]  # noqa: E402 (the build script of the guest)
 
 WORDS = (ROOT / "README.md").read_text().split() + (ROOT / "daemon" / "ARCHITECTURE.md").read_text().split()
 
@@ -26,8 +28,8 @@ def prose(dice: random.Random, words: int) -> str:
     return "\n".join(lines)
 
 
-def replies(turns: int, seed: int = 1) -> tuple[list[bytes], list[bytes]]:
-    """Model and tool replies of a session: some text and one call in each turn, a page of output for each call."""
+def replies(turns: int, words: int = 200, seed: int = 1) -> tuple[list[bytes], list[bytes]]:
+    """Model and tool replies of a session: text and one call in each turn, `words` of output for each call."""
     dice = random.Random(seed)
     model, tool = [], []
     for turn in range(turns):
@@ -35,7 +37,7 @@ def replies(turns: int, seed: int = 1) -> tuple[list[bytes], list[bytes]]:
         content = [{"type": "text", "text": prose(dice, 80)}, command]
         usage = {"input_tokens": 100, "cache_read_input_tokens": 9000, "output_tokens": 150}
         model.append(json.dumps({"content": content, "stop_reason": "tool_use", "usage": usage}).encode())
-        tool.append(json.dumps({"output": prose(dice, 200), "is_error": False}).encode())
+        tool.append(json.dumps({"output": prose(dice, words), "is_error": False}).encode())
     return model, tool
 
 
@@ -108,8 +110,6 @@ class TurnClock:
 
 def turn_figure(sessions: int = 12) -> None:
     """A turn after 200 messages, instrumented against plain."""
-    import build  # type: ignore[import-not-found]  # the build script beside the guest
-
     build.compile_crates(build.WORKSPACE / "target", ["agent"])
     plain = build.plain_module(build.WORKSPACE / "target", "agent")
     instrumented = (build.MODULES / "agent.wasm").read_bytes()
@@ -138,43 +138,58 @@ def turn_figure(sessions: int = 12) -> None:
     )
 
 
-def capsule_figure(turns: int = 20) -> None:
-    """The changed pages of a session of 20 turns, packed, against its packed conversation."""
-    from tests.guest.agent_host import Replies, encoded_args, snapshots_at_effects
+def capsule_figure(words: int, turns: int = 20) -> None:
+    """The capsule of a session of 20 turns, without its module, against its packed conversation."""
+    from hhd.node import capsules
+    from hhd.runtime.outcomes import StopFlag
 
-    model, tool = replies(turns)
-    answers = Replies(model=list(model), tool=list(tool), notes="Run the tests with pytest -q.")
-    args = encoded_args(prompt="fix it", once="true")
-    requests = b""
+    model, tool = replies(turns, words)
+    model.append(b'{"content":[{"type":"text","text":"Fixed."}],"stop_reason":"end_turn"}')
+    notes = b'{"output":"Run the tests with pytest -q."}'
+    machine = b'{"date":"2026-11-29","system":"Linux x86_64","tools":["git","python3"]}'
+    left = {"model": iter(model), "tool": iter([notes, *tool]), "machine": iter([machine])}
     asked = {"model": 0, "tool": -1}
-    for effect, snapshot, _ in snapshots_at_effects(args, answers):
-        asked[effect.op] = asked.get(effect.op, 0) + 1
-        requests = effect.request if effect.op == "model" else requests
-        if (effect.op, asked[effect.op]) in {("tool", turns), ("model", turns + 1)}:
-            weigh(snapshot, requests, effect.op, turns)
+    conversation = b""
+    with tempfile.TemporaryDirectory() as folder:
+        file = Path(folder) / "session.hhd"
+        capsules.new("agent", file, args={"prompt": "fix it"}, embed=False, force=False)
+        reply: bytes | None = None
+        while True:
+            said = capsules.step(file, reply=reply, module=build.MODULES / "agent.wasm", stop=StopFlag())
+            entry = said.capsule.journal.pending
+            assert entry is not None, said
+            asked[entry.op] = asked.get(entry.op, 0) + 1
+            if entry.op == "model":
+                messages = json.loads(entry.request)["messages"]
+                conversation = json.dumps(messages, separators=(",", ":"), ensure_ascii=False).encode()
+            if (entry.op, asked[entry.op]) in {("tool", turns), ("model", turns + 1), ("input", 1)}:
+                weigh(said.capsule_bytes, said.dirty_pages, conversation, entry.op, turns)
+            if entry.op == "input":
+                return
+            reply = next(left[entry.op])
 
 
-def weigh(snapshot: Any, request: bytes, pending: str, turns: int) -> None:
-    """Report one pause."""
-    pages = b"".join(bytes(page) for page in snapshot.pages)
-    conversation = json.dumps(json.loads(request)["messages"], separators=(",", ":"), ensure_ascii=False).encode()
-    packed, bound = (len(zstandard.ZstdCompressor(level=3).compress(raw)) for raw in (pages, conversation))
+def weigh(capsule_bytes: int, pages: int, conversation: bytes, pending: str, turns: int) -> None:
+    """Report one capsule."""
+    packed = len(zstandard.ZstdCompressor(level=3).compress(conversation))
     report(
-        f"changed pages after {turns} turns, packed, pending on {pending}",
+        f"capsule after {turns} turns without module, pending on {pending}",
         "make bench (agent)",
         "warm",
-        pages=len(snapshot.page_numbers),
-        packed_bytes=packed,
-        conversation_packed_bytes=bound,
-        beyond_conversation_bytes=packed - bound,
-        share_of_target=round(packed / (2 * bound + 32 * 1024), 3),
+        capsule_bytes=capsule_bytes,
+        changed_pages=pages,
+        conversation_bytes=len(conversation),
+        conversation_packed_bytes=packed,
+        target_bytes=2 * packed + 32 * 1024,
+        share_of_target=round(capsule_bytes / (2 * packed + 32 * 1024), 3),
     )
 
 
 def main() -> None:
     """Measure everything."""
     turn_figure()
-    capsule_figure()
+    for words in (200, 1500):
+        capsule_figure(words)
 
 
 if __name__ == "__main__":

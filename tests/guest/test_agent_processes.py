@@ -27,8 +27,7 @@ def here() -> Command:
 
 def emulated() -> Command:
     root.need()
-    # Compiling under emulation takes a minute: the compiled module is kept from run to run.
-    return root.python(), root.environment(HHD_CACHE_HOME=str(root.folder() / "cache"))
+    return root.python(), root.environment()
 
 
 def carried(folder: Path, commands: Sequence[Command], dice: random.Random, checks_most: int) -> tuple[bytes, int]:
