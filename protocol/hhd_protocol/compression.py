@@ -17,6 +17,11 @@ LEVEL = 3
 WINDOW_BYTES_MAX = 8 * 1024 * 1024
 """What a frame may make a reader allocate beside its content: level 3 asks for at most 2 MiB."""
 
+_COMPRESSORS: list[zstandard.ZstdCompressor] = []
+_DECOMPRESSORS: list[zstandard.ZstdDecompressor] = []
+"""Idle ones: making one costs ten times what a small frame does. Each is one call's at a time, whatever "
+"thread it is."""
+
 
 def compressor(prefix: bytes, bytes_max: int) -> zstandard.ZstdCompressor:
     """Return a compressor of contents of at most `bytes_max` bytes behind `prefix`; one thread's at a time."""
@@ -44,7 +49,10 @@ def decompressor(prefix: bytes) -> zstandard.ZstdDecompressor:
 
 def compress(content: bytes) -> bytes:
     """Return `content` as one frame that names its size."""
-    return zstandard.ZstdCompressor(level=LEVEL).compress(content)
+    using = _COMPRESSORS.pop() if _COMPRESSORS else zstandard.ZstdCompressor(level=LEVEL)
+    frame = using.compress(content)
+    _COMPRESSORS.append(using)
+    return frame
 
 
 def decompress(frame: bytes, *, bytes_max: int) -> bytes:
@@ -57,7 +65,10 @@ def decompress(frame: bytes, *, bytes_max: int) -> bytes:
         raise FormatError("a zstd frame does not name its size")
     if size > bytes_max:
         raise TooLargeError(f"a zstd frame of {size} bytes passes the bound of {bytes_max}")
-    return decompress_exactly(frame, size, decompressor(b""))
+    using = _DECOMPRESSORS.pop() if _DECOMPRESSORS else decompressor(b"")
+    content = decompress_exactly(frame, size, using)
+    _DECOMPRESSORS.append(using)
+    return content
 
 
 def decompress_exactly(frame: bytes, size: int, using: zstandard.ZstdDecompressor) -> bytes:

@@ -23,8 +23,8 @@ from hhd_protocol.objects import object_name
 def plain_reader(store: Store, family: bytes) -> Reference:
     """Return a reader that follows the spec page, over all objects of `store`."""
     keys = store.families.get(family)  # type: ignore[arg-type]
-    raws = [bytes(raw) for (raw,) in store.database.read("SELECT sealed FROM objects")]
-    objects: dict[ObjectName, bytes] = {object_name(raw): raw for raw in raws}
+    raws = [raw for (raw,) in store.database.each("SELECT sealed FROM objects")]
+    objects: dict[ObjectName, bytes] = {object_name(raw): raw for raw in raws if isinstance(raw, bytes)}
     return Reference(objects, keys.epochs, keys.page_key)
 
 
@@ -86,7 +86,7 @@ def test_any_history_comes_back_with_eras_and_lists_in_small(
                 assert flat(Line(store, ALICE, head).snapshot()) == pages
                 image = store.checkpoint(head).payload.image
                 assert image is not None and reader.image(image) == pages
-                needed = store.reader(session.family).needs(image)
+                needed = store.reader(session.family).needs([image])
                 only = {ref.name: reader.objects[ref.name] for ref in needed}
                 again = Reader(store.families.get(session.family), lambda ref, only=only: only.get(ref.name))
                 found = again.image(image)

@@ -30,13 +30,14 @@ BUSY_SECONDS = 15.0
 
 _TALLY_BYTES = 16
 _SCHEMA = (
-    "CREATE TABLE meta(k TEXT PRIMARY KEY, v BLOB NOT NULL) WITHOUT ROWID",
+    "CREATE TABLE spare(name BLOB PRIMARY KEY, sealed BLOB NOT NULL) WITHOUT ROWID",
     "CREATE TABLE tally(t INTEGER PRIMARY KEY, n INTEGER NOT NULL, x BLOB NOT NULL)",
     "CREATE TABLE rows(name BLOB PRIMARY KEY, sealed BLOB NOT NULL) WITHOUT ROWID",
     "CREATE TABLE objects(n INTEGER PRIMARY KEY, sealed BLOB NOT NULL)",
 )
-ROWS, OBJECTS = 1, 2
-TABLES = {ROWS: "rows", OBJECTS: "objects"}
+ROWS, OBJECTS, SPARE = 1, 2, 3
+TABLES = {ROWS: "rows", OBJECTS: "objects", SPARE: "spare"}
+"""`spare` has a second copy of those rows that everything rests on: keys. It lies in other pages of the file."""
 
 Migration = Callable[[sqlite3.Connection], None]
 MIGRATIONS: dict[int, Migration] = {}
@@ -150,21 +151,21 @@ class Database:
             with contextlib.suppress(sqlite3.Error):
                 self._connection.execute("COMMIT")
 
-    def read(self, statement: str, *values: object) -> sqlite3.Cursor:
-        """Run a query; raises DamagedStoreError if the file does not hold together."""
-        self._insist_on_own_process()
-        with translated(self.folder):
-            return self._connection.execute(statement, values)
-
     def first(self, statement: str, *values: object) -> tuple[object, ...] | None:
         """Return the first row of a query, None if it has none."""
         self._insist_on_own_process()
         try:  # The hot path: a context manager would cost more than the query.
             row: tuple[object, ...] | None = self._connection.execute(statement, values).fetchone()
-        except sqlite3.DatabaseError as error:
+        except (sqlite3.DatabaseError, UnicodeDecodeError) as error:
             with translated(self.folder):
                 raise error
         return row
+
+    def each(self, statement: str, *values: object) -> Iterator[tuple[object, ...]]:
+        """Yield the rows of a query; raises DamagedStoreError where the file does not hold together."""
+        self._insist_on_own_process()
+        with translated(self.folder):
+            yield from self._connection.execute(statement, values)
 
     def write(self, statement: str, *values: object) -> int:
         """Change something within a transaction; return how many rows changed."""
@@ -208,7 +209,7 @@ class Database:
         """Return what SQLite itself finds wrong with the file; empty if nothing."""
         try:
             found = [str(row[0]) for row in self._connection.execute("PRAGMA integrity_check(100)")]
-        except sqlite3.DatabaseError as error:
+        except (sqlite3.DatabaseError, UnicodeDecodeError) as error:
             return [str(error)]
         return [] if found == ["ok"] else found
 
@@ -259,6 +260,8 @@ def translated(folder: Path) -> Iterator[None]:
         raise DamagedStoreError(f"The store in {folder} does not have the tables of its format: {error}.") from error
     except sqlite3.DatabaseError as error:
         raise _damaged(folder, error) from error
+    except UnicodeDecodeError as error:  # The text of the schema, or of an error about it, is damaged.
+        raise _damaged(folder, error) from error
 
 
 def _damaged(folder: Path, error: Exception) -> DamagedStoreError:
@@ -288,6 +291,7 @@ def _connect(path: Path) -> sqlite3.Connection:
         "cell_size_check=1",
         "trusted_schema=0",
         "temp_store=MEMORY",
+        "secure_delete=1",
         "journal_size_limit=67108864",
     ):
         connection.execute(f"PRAGMA {pragma}").fetchall()

@@ -12,7 +12,8 @@ from hhd_protocol.crypto import KEY_BYTES, WrappedKey, unwrap, wrap
 from hhd_protocol.errors import FormatError
 from hhd_protocol.ids import EpochId, FamilyId
 
-_TABLE = "family"
+FAMILY = "family"
+_TABLE = FAMILY
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -66,7 +67,7 @@ class Families:
     def get(self, family: FamilyId) -> Family:
         """Return a family; raises MissingError if this device has no key of it."""
         if family not in self._known:
-            raw = self._rows.get(_TABLE, b"", family)
+            raw = self._rows.get_either(_TABLE, b"", family)
             if raw is None:
                 raise MissingError(f"This device has no keys of family {family.hex()}.")
             self._known[family] = _decoded(family, raw)
@@ -86,7 +87,7 @@ class Families:
         among them and what is here.
         """
         family = keys[0].family
-        raw = self._rows.get(_TABLE, b"", family)
+        raw = self._rows.get_either(_TABLE, b"", family)
         known = _decoded(family, raw) if raw is not None else None
         epochs = dict(known.epochs) if known else {}
         page_key = known.page_key if known else None
@@ -102,9 +103,13 @@ class Families:
             raise MissingError(f"Not every key of family {family.hex()} has come yet.")
         return self._keep(Family(id=family, page_key=page_key, epochs=epochs, epoch=current))
 
+    def copy(self, family: FamilyId) -> None:
+        """Write both copies of a family's keys anew: one of them may be lost."""
+        self._keep(self.get(family))
+
     def forget(self, family: FamilyId) -> None:
         """Remove the keys of a family: what is sealed under them is gone; within a transaction."""
-        self._rows.delete(_TABLE, b"", family)
+        self._rows.delete_both(_TABLE, b"", family)
         self._known.pop(family, None)
 
     def reread(self) -> None:
@@ -113,14 +118,14 @@ class Families:
 
     def _keep(self, family: Family) -> Family:
         epochs: list[Value] = [[epoch, key] for epoch, key in family.epochs.items()]
-        self._rows.put(_TABLE, b"", family.id, encode([1, family.page_key, family.epoch, epochs]))
+        self._rows.put_twice(_TABLE, b"", family.id, encode([1, family.page_key, family.epoch, epochs, family.id]))
         self._known.pop(family.id, None)
         return family
 
 
 def _decoded(family: FamilyId, raw: bytes) -> Family:
     match decode(raw):
-        case [1, bytes(page_key), bytes(epoch), list(pairs)]:
+        case [1, bytes(page_key), bytes(epoch), list(pairs), bytes()]:
             epochs = {EpochId(p[0]): p[1] for p in pairs if isinstance(p, list) and isinstance(p[0], bytes)}
             keys = {epoch: key for epoch, key in epochs.items() if isinstance(key, bytes)}
             return Family(id=family, page_key=page_key, epochs=keys, epoch=EpochId(epoch))

@@ -9,6 +9,7 @@ from __future__ import annotations
 
 import fcntl
 import os
+import time
 import weakref
 from pathlib import Path
 
@@ -30,6 +31,11 @@ class Lock:
                 fcntl.flock(self._fd, fcntl.LOCK_UN)
             os.close(self._fd)
             self._fd = None
+
+    def share(self) -> None:
+        """Let others hold it too, if they share it."""
+        assert self._fd is not None
+        fcntl.flock(self._fd, fcntl.LOCK_SH)
 
     def __enter__(self) -> Lock:
         return self
@@ -63,3 +69,11 @@ def take(path: Path, *, shared: bool = False, wait: bool = False) -> Lock | None
         os.close(fd)
         raise
     return Lock(fd)
+
+
+def take_within(path: Path, seconds: float, *, shared: bool = False) -> Lock | None:
+    """Return the lock of `path`, or None if another holds it for all of `seconds`."""
+    end = time.monotonic() + seconds
+    while (lock := take(path, shared=shared)) is None and time.monotonic() < end:
+        time.sleep(0.01)
+    return lock

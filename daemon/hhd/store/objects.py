@@ -52,7 +52,8 @@ class Objects:
 
     def numbers(self) -> Iterator[int]:
         """Yield the row numbers of all objects."""
-        for (number,) in self._database.read("SELECT n FROM objects"):
+        for (number,) in self._database.each("SELECT n FROM objects"):
+            assert isinstance(number, int)
             yield number
 
     def remove(self, number: int) -> int:

@@ -15,12 +15,13 @@ from itertools import accumulate, chain
 
 from zstandard import ZstdDecompressor
 
+from hhd.store.closure import Closure
 from hhd.store.errors import DamagedStoreError, ThinnedError
 from hhd.store.families import Family
 from hhd_protocol import images, logs
 from hhd_protocol.compression import decompressor
 from hhd_protocol.crypto import content_id
-from hhd_protocol.errors import FormatError
+from hhd_protocol.errors import FormatError, NewerVersionError
 from hhd_protocol.images import ImageHead
 from hhd_protocol.limits import CHAIN_MAX, PAGE_BYTES
 from hhd_protocol.objects import Ref, SealedObject
@@ -129,6 +130,19 @@ class Reader:
         except FormatError as error:
             raise damaged(ref, error) from error
 
+    def head(self, ref: Ref) -> ImageHead | logs.LogHead:
+        """Return the head of an object of either kind."""
+        try:
+            return either_head(self.sealed(ref).segment(self._family.key(ref.epoch), 0))
+        except FormatError as error:
+            raise damaged(ref, error) from error
+
+    def needs(self, refs: Iterable[Ref]) -> set[Ref]:
+        """Return every object that reading these images and logs takes."""
+        closure = Closure(self.head)
+        closure.add(refs)
+        return closure.needed
+
     # Images
 
     def open(self, ref: Ref) -> Opened:
@@ -192,20 +206,6 @@ class Reader:
         if content_id(self._family.page_key, b"pages", ids) != opened.head.pages_id:
             raise damaged(ref, FormatError("its pages are not those that its id names"))
         return opened.head, pages
-
-    def needs(self, ref: Ref) -> set[Ref]:
-        """Return every object that reading this image takes."""
-        work = _Work()
-        places, _ = self._places(work, ref)
-        needed = set(work.number)
-        for place in places.values():
-            opened = work.opened[place >> _SLOT_BITS]
-            opened.want((place & 0xFFFF,))
-        for opened in tuple(work.opened):
-            for frame in opened.wanted:
-                needed.update(opened.head.ref(base) for _, base in opened.frame_bases(frame))
-        heads = [self.open(one).head for one in needed]
-        return needed | {head.ref(head.dictionary) for head in heads if head.dictionary}
 
     def _number(self, work: _Work, ref: Ref) -> int:
         if ref not in work.number:
@@ -359,17 +359,6 @@ class Reader:
         """Return how many bytes a log has."""
         return sum(chunk.length for chunk in self.log_chunks(ref))
 
-    def log_needs(self, ref: Ref) -> set[Ref]:
-        """Return every object that reading this log takes."""
-        needed: set[Ref] = set()
-        at: Ref | None = ref
-        while at is not None and at not in needed:
-            needed.add(at)
-            head = self.log_head(at)
-            needed.update(chunk.object for chunk in head.chunks(at))
-            at = head.parent
-        return needed
-
     def check_log_object(self, ref: Ref) -> None:
         """Raise DamagedStoreError if the own chunks of a log object are not those of its id."""
         head, sealed = self.log_head(ref), self.sealed(ref)
@@ -390,6 +379,16 @@ class Reader:
             return logs.decode_chunk(segment, place.length)
         except FormatError as error:
             raise damaged(place.object, error) from error
+
+
+def either_head(segment: bytes) -> ImageHead | logs.LogHead:
+    """Return the head that a first segment holds, of an image or of a log; raises FormatError."""
+    try:
+        return images.decode_head(segment)
+    except NewerVersionError:
+        raise
+    except FormatError:
+        return logs.decode_head(segment)
 
 
 def damaged(ref: Ref, error: Exception) -> DamagedStoreError:

@@ -4,7 +4,7 @@ A name is a keyed hash of (table, scope, key), so nobody without the key sees wh
 many it has. A value is padded before it is sealed, bound to its name, and sealed under a key of this device alone.
 
 Two shapes grow: a *log* (rows 0, 1, 2, … of one scope, append only), whose length is found by probing, and a *listing*
-(32-byte entries in blocks of 64, one row a block), for what is listed far more often than read. Each
+(32-byte entries in blocks of 26, one row a block), for what is listed far more often than read. Each
 change is durable when it returns, or at the end of the transaction around it.
 """
 
@@ -13,13 +13,13 @@ from __future__ import annotations
 import hashlib
 from collections.abc import Callable, Iterator
 
-from hhd.store.database import ROWS, Database
+from hhd.store.database import ROWS, SPARE, Database
 from hhd.store.errors import DamagedStoreError
 from hhd_protocol.crypto import NONCE_BYTES, SealError, derive, seal, unseal
 
 ENTRY_BYTES = 32
-BLOCK_ENTRIES = 64
-"""An append rewrites at most 2 KiB, and 10,000 entries are 157 rows."""
+BLOCK_ENTRIES = 26
+"""So that a block stays within its page of the file, and 10,000 entries are 385 rows."""
 
 _NAME_BYTES = 16
 
@@ -82,6 +82,35 @@ class Rows:
             self._database.count(ROWS, name, -1)
             return True
 
+    def put_twice(self, table: str, scope: bytes, key: bytes, value: bytes) -> None:
+        """Set a row that must not be lost, and its spare copy."""
+        with self._database.transaction():
+            self.put(table, scope, key, value)
+            name = self.name(table, scope, key)
+            sealed = self._sealed(name, value)
+            if not self._database.write("UPDATE spare SET sealed=? WHERE name=?", sealed, name):
+                self._database.write("INSERT INTO spare VALUES(?,?)", name, sealed)
+                self._database.count(SPARE, name, 1)
+
+    def get_either(self, table: str, scope: bytes, key: bytes) -> bytes | None:
+        """Return the value of a row that was set twice, as long as one copy is whole; None if there is neither."""
+        try:
+            if (value := self.get(table, scope, key)) is not None:
+                return value
+        except DamagedStoreError:
+            pass  # `hhd check` names it; the other copy serves meanwhile.
+        name = self.name(table, scope, key)
+        row = self._database.first("SELECT sealed FROM spare WHERE name=?", name)
+        return self.opened(name, row[0], table) if row is not None and isinstance(row[0], bytes) else None
+
+    def delete_both(self, table: str, scope: bytes, key: bytes) -> None:
+        """Remove a row that was set twice."""
+        with self._database.transaction():
+            self.delete(table, scope, key)
+            name = self.name(table, scope, key)
+            if self._database.write("DELETE FROM spare WHERE name=?", name):
+                self._database.count(SPARE, name, -1)
+
     # A log: rows 0, 1, 2, … of one scope.
 
     def append(self, table: str, scope: bytes, value: bytes) -> int:
@@ -126,7 +155,7 @@ class Rows:
             self._lengths.pop((table, scope), None)
             return count
 
-    # A listing: 32-byte entries, 64 in a row.
+    # A listing: 32-byte entries, 26 in a row.
 
     def enlist(self, table: str, scope: bytes, entry: bytes) -> None:
         """Add `entry` to the end of a listing."""

@@ -33,12 +33,15 @@ from hhd.store.log_writer import LogWriter
 from hhd.store.objects import Objects
 from hhd.store.reading import Reader
 from hhd.store.rows import Rows
+from hhd.store.wal import read_log
 from hhd_protocol.codec import decode, encode
 from hhd_protocol.crypto import derive, device_id, device_text, public_key
 from hhd_protocol.ids import CheckpointId, DeviceId, EpochId, FamilyId, ObjectName, SessionId, Sha256
 from hhd_protocol.objects import Ref
 
 FORMAT_FILE = "format"
+OPEN_SECONDS = 5.0
+"""Who opens first holds the store alone for some milliseconds, who repairs it for longer."""
 _FIRST_EPOCH = b"first epoch of "
 
 DIRECTORY, CHECKPOINT, CHECKPOINTS, SESSION, MODULE, MODULES, META = (
@@ -108,15 +111,20 @@ class Store:
         random: Callable[[int], bytes] = os.urandom,
         now_ms: Callable[[], int] = wall_clock_ms,
         exclusive: bool = False,
+        inspect: bool = False,
     ) -> Store:
         """Open the store in `folder`, making it if there was none; `seed` is the device's private key.
 
+        `inspect`: to look at a damaged one.
         Raises DamagedStoreError, NewerStoreError, BusyError (another process repairs it, or any has it open and we
         asked for `exclusive`), RefusedError if the folder is not this user's.
         """
         private_folder(folder)
         device = device_id(public_key(seed))
-        opened = locks.take(folder / "open.lock", shared=not exclusive)
+        opened = locks.take(folder / "open.lock")
+        alone = opened is not None
+        if opened is None and not exclusive:  # Others have it open, or one is just finding out whether it is alone.
+            opened = locks.take_within(folder / "open.lock", OPEN_SECONDS, shared=True)
         if opened is None:
             raise BusyError(
                 f"Another process holds the store in {folder}; nothing was changed. Try again when it has ended."
@@ -128,13 +136,18 @@ class Store:
                     f"The store in {folder} belongs to device {noted}, but the key of this device is that of "
                     f"{device_text(device)}; nothing was changed. Put the right key or the right store back."
                 )
+            if alone and not inspect:
+                _insist_on_whole_log(folder)
             database = _begin(folder, device) if noted is None else Database.open(folder)
+            if not exclusive:
+                opened.share()
         except BaseException:
             opened.release()
             raise
         store = cls(folder, database, opened, seed=seed, limits=limits or Limits(), random=random, now_ms=now_ms)
         try:
-            store._insist_on_keys()
+            if not inspect:
+                store._insist_on_keys()
         except BaseException:
             store.close()
             raise
@@ -169,7 +182,7 @@ class Store:
         """Return a session; raises MissingError."""
         raw = self.rows.get(SESSION, b"", session)
         match decode(raw) if raw is not None else None:
-            case [1, bytes(family)]:
+            case [1, bytes(family), bytes()]:
                 return Session(id=session, family=FamilyId(family))
             case None:
                 raise MissingError(f"There is no session {session.hex()[:16]} in this store.")
@@ -183,7 +196,7 @@ class Store:
             if family is None:
                 family = self.families.create(EpochId(hashlib.sha256(_FIRST_EPOCH + session).digest())).id
             self.families.get(family)
-            self.rows.put(SESSION, b"", session, encode([1, family]))
+            self.rows.put(SESSION, b"", session, encode([1, family, session]))
             self.rows.enlist(DIRECTORY, b"", session)
         return Session(id=session, family=family)
 
@@ -326,7 +339,7 @@ class Store:
 
     def commons(self) -> FamilyId:
         """Return the family of what belongs to no session: modules."""
-        raw = self.rows.get(META, b"", b"commons")
+        raw = self.rows.get_either(META, b"", b"commons")
         assert raw is not None
         return FamilyId(raw)
 
@@ -351,16 +364,20 @@ class Store:
 
     def _insist_on_keys(self) -> None:
         """Make what every store has, once; notice a database of another device."""
-        if self.rows.get(META, b"", b"commons") is None:
+        if self.rows.get_either(META, b"", b"commons") is None:
             row = self.database.first("SELECT 1 FROM rows LIMIT 1")
             if row is not None:
                 raise DamagedStoreError(
                     f"The store in {self.folder} does not open with the key of device {device_text(self.device)}, "
                     "or its first row is damaged; nothing was changed. Run `hhd check`."
                 )
-            with self.transaction():
-                family = self.families.create(EpochId(hashlib.sha256(b"commons").digest()))
-                self.rows.put(META, b"", b"commons", family.id)
+            self.make_commons()
+
+    def make_commons(self) -> None:
+        """Make the family of what belongs to no session."""
+        with self.transaction():
+            family = self.families.create(EpochId(hashlib.sha256(b"commons").digest()))
+            self.rows.put_twice(META, b"", b"commons", family.id)
 
 
 def refs_of(checkpoint: Checkpoint) -> list[Ref]:
@@ -391,6 +408,16 @@ def noted_device(folder: Path) -> str | None:
 def note_device(folder: Path, device: DeviceId) -> None:
     """Write down, durably, that there is a store here and whose."""
     files.replace(folder / FORMAT_FILE, [f"hhd-store {FORMAT} {device_text(device)}\n".encode()])
+
+
+def _insist_on_whole_log(folder: Path) -> None:
+    """Raise DamagedStoreError if SQLite would drop promised commits because of damage before them."""
+    hidden = read_log(folder / f"{FILE}-wal").hidden
+    if hidden:
+        raise DamagedStoreError(
+            f"The write-ahead log of the store in {folder} is damaged: {hidden} pages of later commits are behind the "
+            "damage. Nothing was changed. Run `hhd check`, then `hhd check --repair`."
+        )
 
 
 def _begin(folder: Path, device: DeviceId) -> Database:

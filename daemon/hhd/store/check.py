@@ -1,0 +1,246 @@
+"""`hhd check`: reads everything there is and says what does not hold, and for which sessions that matters.
+
+What is checked: SQLite's own structure; that no row is missing (the tally); each row's seal; each object's name,
+which is the hash of its bytes; that every object that a checkpoint needs is here and opens under the key its
+reference says; with `read_data` also that every page and chunk decodes to what its id names.
+"""
+
+from __future__ import annotations
+
+import functools
+from dataclasses import dataclass, field
+
+from hhd.store.checkpoints import Checkpoint
+from hhd.store.closure import Closure, Head
+from hhd.store.database import FILE, OBJECTS, ROWS, SPARE, TABLES
+from hhd.store.errors import DamagedStoreError, MissingError
+from hhd.store.families import FAMILY, Family
+from hhd.store.objects import row_number, tally_name
+from hhd.store.reading import Reader, either_head
+from hhd.store.store import CHECKPOINT, SESSION, Store, refs_of
+from hhd.store.wal import read_log
+from hhd_protocol.errors import FormatError
+from hhd_protocol.ids import CheckpointId, FamilyId, ObjectName, SessionId
+from hhd_protocol.images import ImageHead
+from hhd_protocol.objects import Ref, SealedObject, object_name
+
+
+@dataclass(frozen=True, kw_only=True)
+class Finding:
+    """One thing that does not hold: `what` it is, and why."""
+
+    what: str
+    problem: str
+
+
+@dataclass
+class Report:
+    """What a check found; `harmed`: sessions that something is wrong with, and the checkpoints that cannot be read."""
+
+    findings: list[Finding] = field(default_factory=list)
+    sessions: list[SessionId] = field(default_factory=list)
+    harmed: dict[SessionId, set[CheckpointId]] = field(default_factory=dict)
+    rows: int = 0
+    objects: int = 0
+    orphans: int = 0
+    bytes: int = 0
+
+    @property
+    def sound(self) -> list[SessionId]:
+        """The sessions with which nothing is wrong."""
+        return [session for session in self.sessions if session not in self.harmed]
+
+    def add(self, what: str, problem: object) -> None:
+        """Note a finding."""
+        self.findings.append(Finding(what=what, problem=str(problem).rstrip(".")))
+
+    def harm(self, session: SessionId, checkpoint: CheckpointId | None = None) -> None:
+        """Note that a session is not sound."""
+        self.harmed.setdefault(session, set()).update(() if checkpoint is None else (checkpoint,))
+
+
+class Check:
+    """One check of one store; `report` fills as it goes."""
+
+    def __init__(self, store: Store, *, read_data: bool = False) -> None:
+        self._store, self._read_data = store, read_data
+        self.report = Report()
+        self.bad_rows: set[bytes] = set()
+        self.bad_objects: set[ObjectName] = set()
+        self.whole = True
+        """False when rows may be missing or the file does not hold together: repair must salvage."""
+        self._checkpoints: dict[CheckpointId, tuple[Checkpoint, FamilyId]] = {}
+
+    def run(self) -> Report:
+        """Check everything and return the report."""
+        with self._store.snapshot():
+            self._structure()
+            self._rows(ROWS)
+            self._rows(SPARE)
+            self._lists()
+            self._objects_by_hash(self._reachable())
+            self._sessions()
+        return self.report
+
+    def _structure(self) -> None:
+        hidden = read_log(self._store.folder / f"{FILE}-wal").hidden
+        if hidden:
+            self.report.add("write-ahead log", f"damaged, with {hidden} pages of later commits behind the damage")
+        for problem in self._store.database.integrity():
+            self.whole = False
+            self.report.add("file", problem)
+
+    def _rows(self, table: int) -> None:
+        count, mixed = 0, 0
+        try:
+            for name, sealed in self._store.database.each(f"SELECT name, sealed FROM {TABLES[table]}"):
+                if not isinstance(name, bytes) or not isinstance(sealed, bytes):
+                    raise DamagedStoreError("A row holds something else than bytes")
+                count, mixed = count + 1, mixed ^ int.from_bytes(name, "big")
+                try:
+                    self._store.rows.opened(name, sealed)
+                except DamagedStoreError:
+                    self.bad_rows.add(name)
+                    self.report.add(f"row {name.hex()} of {TABLES[table]}", "its seal does not hold")
+        except DamagedStoreError as error:
+            self.whole = False
+            self.report.add(TABLES[table], error)
+        self.report.rows += count
+        self._tally(table, count, mixed)
+
+    def _tally(self, table: int, count: int, mixed: int) -> None:
+        try:
+            if self._store.database.tally(table) != (count, mixed):
+                self.whole = False
+                expected = self._store.database.tally(table)[0]
+                self.report.add(TABLES[table], f"{count} are there where {expected} should be, or not the same ones")
+        except DamagedStoreError as error:
+            self.whole = False
+            self.report.add(TABLES[table], error)
+
+    def _lists(self) -> None:
+        """Read the directory, sessions and checkpoints, noting each that is missing or unreadable."""
+        store, report = self._store, self.report
+        try:
+            report.sessions = store.sessions()
+        except DamagedStoreError as error:
+            report.add("list of sessions", error)
+        for session in report.sessions:
+            try:
+                family = store.session(session).family
+                store.families.get(family)
+                ids = store.checkpoint_ids(session)
+            except (DamagedStoreError, MissingError) as error:
+                report.add(f"session {session.hex()[:16]}", error)
+                report.harm(session)
+                continue
+            for one in ids:
+                try:
+                    checkpoint = store.checkpoint(one)
+                    if checkpoint.id != one or checkpoint.session != session:
+                        raise DamagedStoreError("it is not what its id names")
+                    self._checkpoints[one] = checkpoint, family
+                except (DamagedStoreError, MissingError) as error:
+                    report.add(f"checkpoint {one.hex()[:16]}", error)
+                    report.harm(session, one)
+
+    def _reachable(self) -> set[int]:
+        """Open every object that a checkpoint or module needs; return their row numbers."""
+        roots: dict[FamilyId, list[Ref]] = {}
+        for checkpoint, family in self._checkpoints.values():
+            if not checkpoint.thinned:
+                roots.setdefault(family, []).extend(refs_of(checkpoint))
+        try:
+            modules = [self._store.module_ref(digest) for digest in self._store.modules()]
+            roots.setdefault(self._store.commons(), []).extend(modules)
+        except (DamagedStoreError, MissingError) as error:
+            self.report.add("modules", error)
+        numbers: set[int] = set()
+        for family, refs in roots.items():
+            try:
+                keys = self._store.families.get(family)
+            except (DamagedStoreError, MissingError) as error:
+                self.report.add(f"keys of family {family.hex()}", error)
+                continue
+            reader = self._store.reader(family)
+            closure = Closure(functools.partial(self._opened, reader, keys))
+            closure.add(refs)
+            numbers.update(row_number(ref.name) for ref in closure.needed)
+        return numbers
+
+    def _opened(self, reader: Reader, keys: Family, ref: Ref) -> Head | None:
+        """Check one object from outside in; return its head, None if something is wrong with it."""
+        try:
+            raw = self._store.objects.raw(ref.name)
+            if raw is None:
+                raise DamagedStoreError("it is missing")
+            self.report.objects += 1
+            self.report.bytes += len(raw)
+            if object_name(raw) != ref.name:
+                raise DamagedStoreError("its bytes are not those of its name")
+            sealed = SealedObject(raw)
+            head = either_head(sealed.segment(keys.key(ref.epoch), 0))
+            for number in range(1, sealed.count):
+                sealed.segment(keys.key(ref.epoch), number)
+            if self._read_data:
+                reader.own_pages(ref) if isinstance(head, ImageHead) else reader.check_log_object(ref)
+            return head
+        except (DamagedStoreError, MissingError, FormatError) as error:
+            self.bad_objects.add(ref.name)
+            self.report.add(f"object {ref.name.hex()}", error)
+            return None
+
+    def _objects_by_hash(self, reached: set[int]) -> None:
+        """Check the names of objects that nothing refers to, and the tally of all."""
+        count, mixed = 0, 0
+        try:
+            numbers = list(self._store.objects.numbers())
+        except DamagedStoreError as error:
+            self.whole = False
+            self.report.add("objects", error)
+            return
+        for number in numbers:
+            count, mixed = count + 1, mixed ^ int.from_bytes(tally_name(number), "big")
+            if number in reached:
+                continue
+            self.report.orphans += 1
+            try:
+                row = self._store.database.first("SELECT sealed FROM objects WHERE n=?", number)
+            except DamagedStoreError as error:
+                self.report.add(f"unused object {number:x}", error)
+                continue
+            if row is None or not isinstance(row[0], bytes) or row_number(object_name(row[0])) != number:
+                self.whole = False
+                self.report.add(f"unused object {number:x}", "its bytes are not those of its name")
+        self._tally(OBJECTS, count, mixed)
+
+    def _sessions(self) -> None:
+        """Say which sessions the damage reaches."""
+        store, report = self._store, self.report
+        if self.bad_rows:
+            for session in report.sessions:
+                if self.bad_rows & self._row_names(session):
+                    report.harm(session)
+        if not self.bad_objects:
+            return
+        for one, (checkpoint, family) in self._checkpoints.items():
+            if checkpoint.thinned:
+                continue
+            try:
+                needed = store.reader(family).needs(refs_of(checkpoint))
+                harmed = any(ref.name in self.bad_objects for ref in needed)
+            except (DamagedStoreError, MissingError):
+                harmed = True
+            if harmed:
+                report.harm(checkpoint.session, one)
+
+    def _row_names(self, session: SessionId) -> set[bytes]:
+        """Return the names of the rows that this session cannot do without."""
+        rows = self._store.rows
+        names = {rows.name(SESSION, b"", session)}
+        try:
+            names.add(rows.name(FAMILY, b"", self._store.session(session).family))
+            names.update(rows.name(CHECKPOINT, b"", one) for one in self._store.checkpoint_ids(session))
+        except (DamagedStoreError, MissingError):
+            pass
+        return names

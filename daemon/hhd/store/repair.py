@@ -1,0 +1,263 @@
+"""`hhd check --repair`: makes a sound store out of a damaged one, from what is in it twice or proves itself.
+
+The damaged file is never written to: what can be read goes into a new one, which takes its place in one step, and the
+old one stays beside it. What is in the store twice: the ways to rows (each row proves itself, so a salvage needs none),
+the tally, the list of sessions and the lists of checkpoints (each checkpoint names its session and parents), the row
+of a session (a key of its family opens its objects), the note of the format. What is in it once and gone is named; a
+checkpoint whose content is gone keeps its record and is marked as thinned.
+"""
+
+from __future__ import annotations
+
+import os
+import shutil
+from collections.abc import Callable, Iterable
+from dataclasses import dataclass, field
+from pathlib import Path
+
+from hhd.base import files
+from hhd.store.check import Check, Report
+from hhd.store.checkpoints import Checkpoint, decode_checkpoint
+from hhd.store.database import FILE, OBJECTS, ROWS, Database
+from hhd.store.errors import DamagedStoreError, MissingError
+from hhd.store.families import FAMILY
+from hhd.store.objects import row_number, tally_name
+from hhd.store.rows import BLOCK_ENTRIES, Rows
+from hhd.store.salvage import Column, File
+from hhd.store.store import (
+    CHECKPOINT,
+    CHECKPOINTS,
+    DIRECTORY,
+    META,
+    SESSION,
+    Limits,
+    Store,
+    note_device,
+    refs_of,
+)
+from hhd_protocol.codec import decode, encode
+from hhd_protocol.crypto import derive, device_id, public_key
+from hhd_protocol.errors import FormatError
+from hhd_protocol.ids import CheckpointId, FamilyId, SessionId
+from hhd_protocol.objects import SealedObject, object_name
+
+
+@dataclass
+class Repaired:
+    """What a repair did: `kept`: where the damaged file is; `done` and `lost`: sentences; `report`: the check after."""
+
+    kept: Path | None = None
+    done: list[str] = field(default_factory=list)
+    lost: list[str] = field(default_factory=list)
+    report: Report = field(default_factory=Report)
+
+
+def repair(folder: Path, *, seed: bytes, limits: Limits, random: Callable[[int], bytes] = os.urandom) -> Repaired:
+    """Repair the store in `folder`, which no other process may have open; raises BusyError if one has."""
+    result = Repaired()
+    device = device_id(public_key(seed))
+    note_device(folder, device)
+    try:
+        with Store.open(folder, seed=seed, limits=limits, random=random, exclusive=True, inspect=True) as store:
+            check = Check(store, read_data=True)
+            report = check.run()
+        if not report.findings:
+            result.report = report
+            return result
+        whole = check.whole and not check.bad_rows and not check.bad_objects
+    except DamagedStoreError as error:
+        result.done.append(f"the file did not open ({error})")
+        whole = False
+    if not whole or (folder / f"{FILE}-wal").exists():
+        _salvage(folder, seed, random, result)
+    with Store.open(folder, seed=seed, limits=limits, random=random, exclusive=True, inspect=True) as store:
+        _rebuild(store, result)
+        _give_up_lost_content(store, result)
+        store.database.fold()
+    with Store.open(folder, seed=seed, limits=limits, random=random, exclusive=True) as store:
+        result.report = Check(store, read_data=True).run()
+    return result
+
+
+def _salvage(folder: Path, seed: bytes, random: Callable[[int], bytes], result: Repaired) -> None:
+    """Put every row that proves itself into a new file, and that file in place of the old one."""
+    building = folder / "repair"
+    shutil.rmtree(building, ignore_errors=True)
+    building.mkdir(mode=0o700)
+    database = Database.create(building)
+    rows = Rows(database, derive(seed, "store"), random)
+    names: set[bytes] = set()
+    numbers: set[int] = set()
+
+    def accept(number: int, columns: list[Column]) -> None:
+        match columns:
+            case [bytes(name), bytes(sealed)] if len(name) == 16 and name not in names and number == 0:
+                try:
+                    rows.opened(name, sealed)
+                except DamagedStoreError:
+                    return
+                names.add(name)
+                database.write("INSERT INTO rows VALUES(?,?)", name, sealed)
+                database.count(ROWS, name, 1)
+            case [None, bytes(raw)] if _is_object(raw):
+                found = row_number(object_name(raw))
+                if found == number and found not in numbers:
+                    numbers.add(found)
+                    database.write("INSERT INTO objects VALUES(?,?)", found, raw)
+                    database.count(OBJECTS, tally_name(found), 1)
+
+    with database.transaction():
+        File(folder).records(accept)
+    database.fold()
+    database.close()
+    keep = _free_name(folder)
+    files.sync_folder(building)
+    for ending in ("", "-wal"):
+        if (folder / f"{FILE}{ending}").exists():
+            os.rename(folder / f"{FILE}{ending}", folder / f"{keep.name}{ending}")
+    (folder / f"{FILE}-shm").unlink(missing_ok=True)
+    os.rename(building / FILE, folder / FILE)
+    files.sync_folder(folder)
+    shutil.rmtree(building, ignore_errors=True)
+    result.kept = keep
+    result.done.append(f"{len(names)} rows and {len(numbers)} objects were taken over into a new file")
+
+
+def _free_name(folder: Path) -> Path:
+    number = 1
+    while (folder / f"{FILE}.damaged-{number}").exists():
+        number += 1
+    return folder / f"{FILE}.damaged-{number}"
+
+
+def _is_object(raw: bytes) -> bool:
+    try:
+        SealedObject(raw)
+    except FormatError:
+        return False
+    return True
+
+
+def _rebuild(store: Store, result: Repaired) -> None:
+    """Make the lists and session rows again that are missing, out of the checkpoints and families that are here."""
+    found: dict[SessionId, dict[CheckpointId, Checkpoint]] = {}
+    families: list[FamilyId] = []
+    sessions: dict[SessionId, FamilyId] = {}
+    for name, value in _values(store):
+        fields = _decoded(value)
+        match fields:
+            case [1, bytes(), bytes(), list(), bytes(one)] if name == store.rows.name(FAMILY, b"", one):
+                families.append(FamilyId(one))
+            case [1, bytes(one), bytes(named)] if name == store.rows.name(SESSION, b"", named):
+                sessions[SessionId(named)] = FamilyId(one)
+            case [1, bytes(named), *rest] if len(rest) == 9:
+                try:
+                    checkpoint = decode_checkpoint(value)
+                except DamagedStoreError:
+                    continue
+                if name == store.rows.name(CHECKPOINT, b"", checkpoint.id):
+                    found.setdefault(SessionId(named), {})[checkpoint.id] = checkpoint
+    with store.transaction():
+        for one in families:
+            store.families.copy(one)
+        commons = store.rows.get_either(META, b"", b"commons")
+        if commons is not None and commons in families:
+            store.rows.put_twice(META, b"", b"commons", commons)
+        else:
+            store.make_commons()
+            result.lost.append("the keys of modules: each is stored anew when a session next needs it")
+        for session in found.keys() - sessions.keys():
+            family = _family_of(store, found[session].values(), families)
+            if family is not None:
+                store.rows.put(SESSION, b"", session, encode([1, family, session]))
+                sessions[session] = family
+                result.done.append(f"the row of session {session.hex()[:16]} was made again")
+        listed = _listed(store, DIRECTORY, b"")
+        for gone in set(listed) - sessions.keys():
+            result.lost.append(f"session {gone.hex()[:16]}: neither its row nor a checkpoint with a known key is left")
+        entries = [one for one in listed if one in sessions]
+        entries += [session for session in sessions if session not in listed]
+        if entries != listed or store.rows.length(DIRECTORY, b"") != -(-len(entries) // BLOCK_ENTRIES):
+            store.rows.relist(DIRECTORY, b"", list(entries))
+            result.done.append("the list of sessions was made again")
+        for session in sessions:
+            _relist_checkpoints(store, session, found.get(session, {}), result)
+
+
+def _relist_checkpoints(
+    store: Store, session: SessionId, found: dict[CheckpointId, Checkpoint], result: Repaired
+) -> None:
+    listed = _listed(store, CHECKPOINTS, session)
+    for gone in set(listed) - found.keys():
+        result.lost.append(f"checkpoint {gone.hex()[:16]} of session {session.hex()[:16]}: its row is gone")
+    kept = [CheckpointId(one) for one in listed if one in found]
+    missing = sorted((one for one in found if one not in kept), key=lambda one: (found[one].at_ms, one))
+    ordered: list[CheckpointId] = list(kept)
+    for one in missing:  # Behind its parents, before its children.
+        after = max((ordered.index(p) + 1 for p in found[one].parents if p in ordered), default=0)
+        before = [i for i, other in enumerate(ordered) if one in found[other].parents]
+        ordered.insert(min(before, default=max(after, len(ordered))), one)
+    if [bytes(one) for one in ordered] != listed:
+        store.rows.relist(CHECKPOINTS, session, [bytes(one) for one in ordered])
+        result.done.append(f"the list of checkpoints of session {session.hex()[:16]} was made again")
+
+
+def _listed(store: Store, table: str, scope: bytes) -> list[bytes]:
+    """Return the entries of a listing as far as its blocks can be read, past gaps."""
+    entries: list[bytes] = []
+    position, missed = 0, 0
+    while missed < 64:
+        try:
+            block = store.rows.at(table, scope, position)
+        except DamagedStoreError:
+            block = None
+        missed = missed + 1 if block is None else 0
+        entries += [block[i : i + 32] for i in range(0, len(block), 32)] if block else []
+        position += 1
+    return entries
+
+
+def _family_of(store: Store, checkpoints: Iterable[Checkpoint], families: list[FamilyId]) -> FamilyId | None:
+    """Return the family whose keys open an object of these checkpoints."""
+    for checkpoint in checkpoints:
+        for ref in refs_of(checkpoint):
+            for family in families:
+                try:
+                    store.reader(family).head(ref)
+                    return family
+                except (DamagedStoreError, MissingError):
+                    continue
+    return None
+
+
+def _give_up_lost_content(store: Store, result: Repaired) -> None:
+    """Mark checkpoints whose content cannot be read as thinned, and free the objects that are damaged."""
+    check = Check(store, read_data=True)
+    report = check.run()
+    with store.transaction():
+        for session, checkpoints in report.harmed.items():
+            for one in checkpoints:
+                store.thin(one)
+            if checkpoints:
+                result.lost.append(
+                    f"the content of {len(checkpoints)} checkpoints of session {session.hex()[:16]}; their "
+                    "records are kept"
+                )
+        for name in check.bad_objects:
+            store.objects.remove(row_number(name))
+
+
+def _values(store: Store) -> Iterable[tuple[bytes, bytes]]:
+    for name, sealed in list(store.database.each("SELECT name, sealed FROM rows")):
+        assert isinstance(name, bytes) and isinstance(sealed, bytes)
+        try:
+            yield name, store.rows.opened(name, sealed)
+        except DamagedStoreError:
+            continue
+
+
+def _decoded(value: bytes) -> object:
+    try:
+        return decode(value)
+    except FormatError:
+        return None
