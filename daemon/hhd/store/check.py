@@ -125,7 +125,10 @@ class Check:
             report.sessions = store.sessions()
         except DamagedStoreError as error:
             report.add("list of sessions", error)
+        self._ledger(b"", "the store")
         for session in report.sessions:
+            if not self._ledger(session, f"session {session.hex()[:16]}"):
+                report.harm(session)
             try:
                 family = store.session(session).family
                 store.families.get(family)
@@ -143,6 +146,26 @@ class Check:
                 except (DamagedStoreError, MissingError) as error:
                     report.add(f"checkpoint {one.hex()[:16]}", error)
                     report.harm(session, one)
+
+    def _ledger(self, scope: bytes, whose: str) -> bool:
+        """Check that every row of a scope's logs and listings is here and opens."""
+        rows, sound = self._store.rows, True
+        try:
+            ledger = rows.ledger(scope)
+        except DamagedStoreError as error:
+            self.report.add(f"ledger of {whose}", error)
+            return False
+        for table, length in ledger.items():
+            missing = 0
+            for position in range(length):
+                try:
+                    missing += rows.at(table, scope, position) is None
+                except DamagedStoreError:
+                    sound = False  # Named with the rows.
+            if missing:
+                sound = False
+                self.report.add(f"{table} of {whose}", f"{missing} of {length} rows are missing")
+        return sound
 
     def _reachable(self) -> set[int]:
         """Open every object that a checkpoint or module needs; return their row numbers."""

@@ -172,6 +172,12 @@ def _rebuild(store: Store, result: Repaired) -> None:
                 store.rows.put(SESSION, b"", session, encode([1, family, session]))
                 sessions[session] = family
                 result.done.append(f"the row of session {session.hex()[:16]} was made again")
+        for scope in (b"", *sessions):
+            for table, length in _ledger(store, scope).items():
+                lost = store.rows.mend_log(table, scope, length)
+                if lost and table not in (DIRECTORY, CHECKPOINTS):
+                    whose = f"session {scope.hex()[:16]}" if scope else "the store"
+                    result.lost.append(f"{lost} of {length} rows of {table} of {whose}")
         listed = _listed(store, DIRECTORY, b"")
         for gone in set(listed) - sessions.keys():
             result.lost.append(f"session {gone.hex()[:16]}: neither its row nor a checkpoint with a known key is left")
@@ -202,19 +208,22 @@ def _relist_checkpoints(
         result.done.append(f"the list of checkpoints of session {session.hex()[:16]} was made again")
 
 
+def _ledger(store: Store, scope: bytes) -> dict[str, int]:
+    """Return the ledger of a scope, written anew in both places; empty if both copies are lost."""
+    try:
+        ledger = store.rows.ledger(scope)
+    except DamagedStoreError:
+        ledger = {}
+    store.rows.keep_ledger(scope, ledger)
+    return ledger
+
+
 def _listed(store: Store, table: str, scope: bytes) -> list[bytes]:
-    """Return the entries of a listing as far as its blocks can be read, past gaps."""
-    entries: list[bytes] = []
-    position, missed = 0, 0
-    while missed < 64:
-        try:
-            block = store.rows.at(table, scope, position)
-        except DamagedStoreError:
-            block = None
-        missed = missed + 1 if block is None else 0
-        entries += [block[i : i + 32] for i in range(0, len(block), 32)] if block else []
-        position += 1
-    return entries
+    """Return the entries of a listing, as far as they were saved."""
+    try:
+        return store.rows.listing(table, scope)
+    except DamagedStoreError:
+        return []
 
 
 def _family_of(store: Store, checkpoints: Iterable[Checkpoint], families: list[FamilyId]) -> FamilyId | None:

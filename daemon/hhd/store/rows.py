@@ -15,12 +15,14 @@ from collections.abc import Callable, Iterator
 
 from hhd.store.database import ROWS, SPARE, Database
 from hhd.store.errors import DamagedStoreError
+from hhd_protocol.codec import Value, decode, encode
 from hhd_protocol.crypto import NONCE_BYTES, SealError, derive, seal, unseal
 
 ENTRY_BYTES = 32
 BLOCK_ENTRIES = 26
 """So that a block stays within its page of the file, and 10,000 entries are 385 rows."""
 
+LEDGER = "ledger"
 _NAME_BYTES = 16
 
 
@@ -119,6 +121,7 @@ class Rows:
             position = self.length(table, scope)
             self.put(table, scope, _number(position), value)
             self._lengths[table, scope] = position + 1
+            self.keep_ledger(scope, {**self.ledger(scope), table: position + 1})
             return position
 
     def length(self, table: str, scope: bytes) -> int:
@@ -153,7 +156,44 @@ class Rows:
             for position in range(count):
                 self.delete(table, scope, _number(position))
             self._lengths.pop((table, scope), None)
+            ledger = self.ledger(scope)
+            if ledger.pop(table, None) is not None:
+                self.keep_ledger(scope, ledger)
             return count
+
+    def ledger(self, scope: bytes) -> dict[str, int]:
+        """Return how long each log and listing of a scope should be: what `hhd check` misses rows by."""
+        raw = self.get_either(LEDGER, scope, b"")
+        fields = decode(raw) if raw is not None else {}
+        assert isinstance(fields, dict)
+        return {str(table): int(count) for table, count in fields.items() if isinstance(count, int)}
+
+    def mend_log(self, table: str, scope: bytes, length: int) -> int:
+        """Close the gaps that damage left among `length` rows of a log; return how many rows were lost."""
+        with self._database.transaction():
+            kept = []
+            for position in range(length):
+                try:
+                    if (value := self.at(table, scope, position)) is not None:
+                        kept.append(value)
+                except DamagedStoreError:
+                    continue
+            if len(kept) < length:
+                for position in range(length):
+                    self.delete(table, scope, _number(position))
+                self._lengths.pop((table, scope), None)
+                self.keep_ledger(scope, {**self.ledger(scope), table: 0})
+                for value in kept:
+                    self.append(table, scope, value)
+            return length - len(kept)
+
+    def keep_ledger(self, scope: bytes, ledger: dict[str, int]) -> None:
+        """Write down how long each log and listing of a scope is."""
+        values: dict[Value, Value] = {table: count for table, count in ledger.items() if count}
+        if values:
+            self.put_twice(LEDGER, scope, b"", encode(values))
+        else:
+            self.delete_both(LEDGER, scope, b"")
 
     # A listing: 32-byte entries, 26 in a row.
 
