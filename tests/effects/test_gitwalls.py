@@ -110,7 +110,9 @@ def test_a_pointer_that_the_repository_does_not_confirm_opens_nothing(
 ) -> None:
     victim = tmp_path / "victim"
     victim.mkdir()
-    for pointer in (repository / ".git", repository, victim, Path("/"), tmp_path / "victim/worktrees/x"):
+    git(repository, "worktree", "add", "-q", str(tmp_path / "linked"), "-b", "linked")
+    others = repository / ".git/worktrees/linked"
+    for pointer in (others, repository / ".git", repository, victim, Path("/"), tmp_path / "victim/worktrees/x"):
         attacker = tmp_path / "attacker"
         attacker.mkdir(exist_ok=True)
         (attacker / ".git").write_text(f"gitdir: {pointer}\n")
