@@ -6,6 +6,9 @@ it, no link is followed, and only regular files are read. The answer is in order
 files give the same answer on every device.
 
 Not entered: `.git`, what .gitignore files in the workspace name (unless the search begins there), hhd's own folders.
+
+It starts for each search, so it imports little (`dataclasses` and `typing` would take as long as the rest), and it
+takes from the listing of a folder what it can: a `stat` for each file would cost as much as reading it.
 """
 
 from __future__ import annotations
@@ -16,11 +19,12 @@ import re
 import stat
 import sys
 import warnings
-from collections.abc import Iterator
-from dataclasses import dataclass, field
-from typing import TYPE_CHECKING, Any
+from collections.abc import Callable, Iterator
 
+TYPE_CHECKING = False
 if TYPE_CHECKING:
+    from typing import Any
+
     from pathspec import GitIgnoreSpec
 
 _MEMORY_BYTES_MAX = 2 * 1024 * 1024 * 1024
@@ -30,32 +34,34 @@ _IGNORE_BYTES_MAX = 1024 * 1024
 _WALK = os.O_RDONLY | os.O_DIRECTORY | os.O_NOFOLLOW | os.O_CLOEXEC
 _READ = os.O_RDONLY | os.O_NOFOLLOW | os.O_NONBLOCK | os.O_NOCTTY | os.O_CLOEXEC
 
+_FOLDER, _FILE, _OTHER = "folder", "file", "other"
 
-@dataclass(kw_only=True)
+Found = tuple[tuple[str, ...], int, str]
+"""Components below the beginning, the open folder it is in, which of the three it is."""
+
+
 class _Search:
     """One search under way, and what was left out of it."""
 
-    begin: tuple[str, ...]
-    hidden: set[tuple[int, int]]
-    entries_max: int
-    looked: int = 0
-    left_out: dict[str, int] = field(default_factory=dict)
+    def __init__(self, request: dict[str, Any]) -> None:
+        self.begin: tuple[str, ...] = tuple(request["begin"])
+        self.hidden = {(dev, ino) for dev, ino in request["hidden"]}
+        self.hidden_inodes = {ino for _, ino in self.hidden}
+        self.entries_left: int = request["entries_max"]
+        self.left_out: dict[str, int] = {}
 
     def leave_out(self, why: str) -> None:
         self.left_out[why] = self.left_out.get(why, 0) + 1
 
-
-@dataclass(frozen=True, kw_only=True)
-class _Found:
-    """A place that is no folder, or a folder after which its contents come. `folder` is its open parent."""
-
-    parts: tuple[str, ...]
-    folder: int
-    mode: int
+    def is_hidden(self, entry: os.DirEntry[str], fd: int) -> bool:
+        if entry.inode() not in self.hidden_inodes:
+            return False
+        found = os.stat(entry.name, dir_fd=fd, follow_symlinks=False)
+        return (found.st_dev, found.st_ino) in self.hidden
 
 
-def _walk(search: _Search, root: int, may_enter: Any) -> Iterator[_Found]:
-    """Yield what is below the beginning, in order of path."""
+def _walk(search: _Search, root: int, may_enter: Callable[[tuple[str, ...]], bool]) -> Iterator[Found]:
+    """Yield what is below the beginning, in order of path; a folder comes before its contents."""
     fd, rules = os.dup(root), [_rules(root)]
     for name in search.begin:
         below = os.open(name, _WALK, dir_fd=fd)
@@ -70,41 +76,50 @@ def _walk(search: _Search, root: int, may_enter: Any) -> Iterator[_Found]:
 
 
 def _below(
-    search: _Search, fd: int, parts: tuple[str, ...], rules: list[GitIgnoreSpec | None], may_enter: Any
-) -> Iterator[_Found]:
-    try:
-        with os.scandir(fd) as listing:
-            entries = [(entry.name + "/" if entry.is_dir(follow_symlinks=False) else entry.name) for entry in listing]
-    except OSError:
-        search.leave_out("folders that cannot be listed")
-        return
-    for entry in sorted(entries, key=os.fsencode):
-        name, here = entry.rstrip("/"), (*parts, entry.rstrip("/"))
-        search.looked += 1
-        if search.looked > search.entries_max:
+    search: _Search,
+    fd: int,
+    parts: tuple[str, ...],
+    rules: list[GitIgnoreSpec | None],
+    may_enter: Callable[[tuple[str, ...]], bool],
+) -> Iterator[Found]:
+    ruled = any(spec is not None for spec in rules)
+    for key, name, kind in _entries(search, fd):
+        search.entries_left -= 1
+        if search.entries_left < 0:
             search.left_out["the rest: too many files"] = 1
             return
-        if name == ".git" or _ignored((*search.begin, *here), rules, folder=entry.endswith("/")):
+        here = (*parts, name)
+        if name == ".git" or (ruled and _ignored((*search.begin, *here), rules, folder=key[-1:] == b"/")):
+            continue
+        yield here, fd, kind
+        if kind is not _FOLDER or not may_enter(here):
             continue
         try:
-            found = os.stat(name, dir_fd=fd, follow_symlinks=False)
+            below = os.open(name, _WALK, dir_fd=fd)
         except OSError:
+            search.leave_out("folders that cannot be listed")
             continue
-        if (found.st_dev, found.st_ino) in search.hidden:
-            continue
-        yield _Found(parts=here, folder=fd, mode=found.st_mode)
-        if stat.S_ISDIR(found.st_mode) and may_enter(here):
-            try:
-                below = os.open(name, _WALK, dir_fd=fd)
-            except OSError:
-                search.leave_out("folders that cannot be listed")
-                continue
-            try:
-                yield from _below(search, below, here, [*rules, _rules(below)] if rules else rules, may_enter)
-            finally:
-                os.close(below)
-        if search.looked > search.entries_max:
+        try:
+            yield from _below(search, below, here, [*rules, _rules(below)] if rules else rules, may_enter)
+        finally:
+            os.close(below)
+        if search.entries_left < 0:
             return
+
+
+def _entries(search: _Search, fd: int) -> list[tuple[bytes, str, str]]:
+    """What is in the folder, in order: the key makes "a-b/x" come before "a/x", as whole paths do."""
+    found = []
+    try:
+        with os.scandir(fd) as listing:
+            for entry in listing:
+                folder = entry.is_dir(follow_symlinks=False)
+                kind = _FOLDER if folder else _FILE if entry.is_file(follow_symlinks=False) else _OTHER
+                if not search.is_hidden(entry, fd):
+                    found.append((os.fsencode(entry.name) + b"/" * folder, entry.name, kind))
+    except OSError:
+        search.leave_out("folders that cannot be listed")
+    return sorted(found)
 
 
 def _rules(folder: int) -> GitIgnoreSpec | None:
@@ -137,11 +152,15 @@ def _content(name: str, folder: int, bytes_max: int) -> bytes | None:
         fd = os.open(name, _READ, dir_fd=folder)
     except OSError:
         return None
-    with open(fd, "rb", buffering=0) as file:
+    try:
         found = os.fstat(fd)
         if not stat.S_ISREG(found.st_mode) or found.st_size > bytes_max:
             return None
-        return file.read(bytes_max) or b""
+        return os.read(fd, bytes_max)
+    except OSError:
+        return None
+    finally:
+        os.close(fd)
 
 
 def _glob(request: dict[str, Any], search: _Search, root: int) -> list[str]:
@@ -149,13 +168,14 @@ def _glob(request: dict[str, Any], search: _Search, root: int) -> list[str]:
 
     pattern = Glob(request["pattern"])
     lines: list[str] = []
-    for found in _walk(search, root, pattern.may_lead_to):
-        folder = stat.S_ISDIR(found.mode)
-        if pattern.matches(found.parts) and not (folder and pattern.deep):
-            if len(lines) == request["limit"]:
-                search.left_out["paths: the pattern is too wide"] = 1
-                break
-            lines.append(_said((*search.begin, *found.parts)) + ("/" if folder else ""))
+    for parts, _, kind in _walk(search, root, pattern.may_lead_to):
+        folder = kind is _FOLDER
+        if (folder and pattern.deep) or not pattern.matches(parts):
+            continue
+        if len(lines) == request["limit"]:
+            search.left_out["paths: the pattern is too wide"] = 1
+            break
+        lines.append(_said((*search.begin, *parts)) + ("/" if folder else ""))
     return lines
 
 
@@ -163,7 +183,7 @@ def _grep(request: dict[str, Any], search: _Search, root: int) -> list[str]:
     from hhd.effects.tools import textfile
     from hhd.effects.tools.globs import Glob
 
-    expression = re.compile(request["pattern"], re.IGNORECASE if request["ignore_case"] else 0)
+    matches = re.compile(request["pattern"], re.IGNORECASE if request["ignore_case"] else 0).search
     names = Glob(request["glob"]) if request["glob"] else None
     by_name = "/" not in request["glob"]
     lines: list[str] = []
@@ -177,14 +197,12 @@ def _grep(request: dict[str, Any], search: _Search, root: int) -> list[str]:
             continue
         wide = textfile.wide(raw)
         text = raw.decode(wide, "replace") if wide else textfile.decode(raw)
-        path = _said(parts)
-        for number, line in enumerate(text.split("\n"), 1):
-            line = line.removesuffix("\r")
-            if expression.search(line):
+        for number, line in enumerate(text.replace("\r\n", "\n").split("\n"), 1):
+            if matches(line):
                 if len(lines) == request["limit"]:
                     search.left_out["lines: there are more"] = 1
                     return lines
-                lines.append(f"{path}:{number}:{_short(line, request['chars_max'])}")
+                lines.append(f"{_said(parts)}:{number}:{_short(line, request['chars_max'])}")
     return lines
 
 
@@ -197,9 +215,9 @@ def _files(search: _Search, root: int) -> Iterator[tuple[tuple[str, ...], int]]:
         if stat.S_ISREG(os.stat(search.begin[-1], dir_fd=fd, follow_symlinks=False).st_mode):
             yield search.begin, fd
             return
-    for found in _walk(search, root, lambda _: True):
-        if stat.S_ISREG(found.mode):
-            yield (*search.begin, *found.parts), found.folder
+    for parts, folder, kind in _walk(search, root, lambda _: True):
+        if kind is _FILE:
+            yield (*search.begin, *parts), folder
 
 
 def _said(parts: tuple[str, ...]) -> str:
@@ -222,14 +240,10 @@ def main(root: int, folders: list[str]) -> None:
         resource.setrlimit(resource.RLIMIT_AS, (_MEMORY_BYTES_MAX, _MEMORY_BYTES_MAX))
     except (ImportError, ValueError, OSError):
         pass
-    request = json.load(sys.stdin)
-    search = _Search(
-        begin=tuple(request["begin"]),
-        hidden={(dev, ino) for dev, ino in request["hidden"]},
-        entries_max=request["entries_max"],
-    )
     from hhd.effects.tools.globs import GlobRefused
 
+    request = json.load(sys.stdin)
+    search = _Search(request)
     try:
         lines = {"glob": _glob, "grep": _grep}[request["kind"]](request, search, root)
         answer: dict[str, Any] = {"lines": lines, "left_out": search.left_out}
