@@ -67,7 +67,8 @@ def test_a_call_stack_too_deep_for_a_pause_fails_cleanly_and_the_snapshot_before
     fails = Guest.resume(deep, before, args=b"{}")
     outcome = fails.run(Slice(checks=39_000))
     assert outcome == Failed(
-        reason="The program was too deep in calls to be paused: its calls do not fit the stack for a pause."
+        reason="The program was too deep in calls to be paused: its calls do not fit the stack for a pause.",
+        too_deep=True,
     )
     again = Guest.resume(deep, before, args=b"{}")
     again.run(Slice())

@@ -68,10 +68,13 @@ class Failed:
     """The instance is of no further use; the snapshot it came from stays good. `reason` is one sentence, safe to print.
 
     `stuck`: the guest could not be stopped and still runs on a thread of this process, which should end soon.
+    `too_deep`: only the pause failed, for there were more calls on the stack than a pause has room for; from the same
+    snapshot, another slice may end at a better place.
     """
 
     reason: str
     stuck: bool = False
+    too_deep: bool = False
 
 
 Outcome = Interrupted | Waiting | Finished | Failed
