@@ -90,6 +90,16 @@ SOURCES = {
     "paints": """
       (data (i32.const 0) "\\1b[2Jred\\07\\ff")
       (func (export "hhd_run") (call $emit (i32.const 0) (i32.const 9)))""",
+    # Recurses deeper than a pause has room for, comes back up, says the sum, and counts to 200000.
+    "plunges": """
+      (func $down (param i32) (result i64) (local i64)
+        (local.set 1 (i64.extend_i32_s (local.get 0)))
+        (if (result i64) (local.get 0)
+          (then (i64.add (call $down (i32.sub (local.get 0) (i32.const 1))) (local.get 1))) (else (i64.const 0))))
+      (func (export "hhd_run") (local i32)
+        (i64.store (i32.const 0) (call $down (i32.const 40000)))
+        (loop $again (br_if $again (i32.lt_u (local.tee 0 (i32.add (local.get 0) (i32.const 1))) (i32.const 200000))))
+        (call $emit (i32.const 0) (i32.const 8)))""",
     # Recurses for ever.
     "deep": """
       (func $down (param i32) (result i32)
@@ -98,10 +108,20 @@ SOURCES = {
 }
 
 
+def plain_text(name: str) -> str:
+    """The program as text."""
+    return f"(module {_IMPORTS} {SOURCES[name]})"
+
+
+def instrumented(text: str) -> bytes:
+    """Any program, made pausable."""
+    return instrument_binary(bytes(wasmtime.wat2wasm(text)), trusted=False).module
+
+
 @cache
 def plain(name: str) -> bytes:
     """The program before instrumentation."""
-    return bytes(wasmtime.wat2wasm(f"(module {_IMPORTS} {SOURCES[name]})"))
+    return bytes(wasmtime.wat2wasm(plain_text(name)))
 
 
 @cache

@@ -68,6 +68,25 @@ def test_the_same_position_has_the_same_content_however_it_was_reached(tmp_path:
     assert found.line != report.capsule.line
 
 
+def test_a_pause_that_would_fall_into_too_deep_a_recursion_comes_a_little_later(tmp_path: Path) -> None:
+    path = new(tmp_path, "plunges")
+    step(path, checks=100)
+    report = step(path, checks=30_000)
+    assert report.status == "interrupted"
+    assert 40_001 <= report.capsule.checks < 200_000
+    assert to_the_end(path, [], None)[0] == (40_000 * 40_001 // 2).to_bytes(8, "little")
+
+
+def test_a_program_that_can_never_have_the_memory_it_asks_for_is_refused_before_a_file_is_made(tmp_path: Path) -> None:
+    for pages in ('"memory") 60000', '"memory") 2 3'):
+        module = tmp_path / "large.wasm"
+        text = guests.plain_text("lies").replace('"memory") 2', pages)
+        module.write_bytes(guests.instrumented(text))
+        with pytest.raises(RefusedError, match="memory"):
+            capsules.new(str(module), tmp_path / "large.hhd", args={}, embed=True, force=False)
+        assert not (tmp_path / "large.hhd").exists()
+
+
 def test_each_step_draws_a_new_line(tmp_path: Path) -> None:
     path = new(tmp_path, "spin")
     assert len({step(path, checks=10).capsule.line for _ in range(5)}) == 5

@@ -15,12 +15,16 @@ from hhd.node.capsule_file import CapsuleFile, refusal
 from hhd.node.own import Owner
 from hhd.runtime.guest import Guest
 from hhd.runtime.module import Module
-from hhd.runtime.outcomes import Failed, Finished, Interrupted, Limits, Slice, StopFlag, Waiting
+from hhd.runtime.outcomes import Failed, Finished, Interrupted, Limits, Outcome, Slice, StopFlag, Waiting
 from hhd_protocol import capsule
 from hhd_protocol.capsule import At, Capsule, Execution
 from hhd_protocol.errors import FormatError, TooLargeError
 from hhd_protocol.ids import LineId
 from hhd_protocol.journal import Journal
+
+DETOURS = (1_000, 100_000, 10_000_000)
+"""Where a program is too deep in calls to be paused, its slice is run again, this many interrupt checks longer: a run
+is the same each time, and most recursions come back up soon."""
 
 
 class CapsuleSession:
@@ -77,18 +81,26 @@ class CapsuleSession:
         """
         before = self.capsule if journal is None else dataclasses.replace(self.capsule, journal=journal)
         assert before.at is not At.FINISHED and before.journal.pending is None
-        guest, self._guest = self._running(before), None
-        checks = guest.checks
-        outcome = guest.run(slice, stop=stop)
+        guest, outcome, checks = self._run(before, slice, stop)
+        for further in DETOURS:
+            if isinstance(outcome, Failed) and outcome.too_deep:
+                guest, outcome, checks = self._run(before, Slice(checks=checks + further), stop)
         if isinstance(outcome, Failed):
             raise RolledBackError(f"{outcome.reason} {self._file.path} is as it was.")
         try:
-            self._file.save(self._paused(before, guest, outcome, guest.checks - checks))
+            self._file.save(self._paused(before, guest, outcome, checks))
         except FormatError as error:
             raise RolledBackError(f"{self._file.path} is as it was: {error}.") from error
         if not isinstance(outcome, Finished):
             self._guest = guest
         return self.capsule.at
+
+    def _run(self, before: Capsule, slice: Slice, stop: StopFlag) -> tuple[Guest, Outcome, int]:
+        """Run one slice from `before`; return the guest, how it ended and the interrupt checks it passed."""
+        guest, self._guest = self._running(before), None
+        checks = guest.checks
+        outcome = guest.run(slice, stop=stop)
+        return guest, outcome, guest.checks - checks
 
     def _paused(self, before: Capsule, guest: Guest, outcome: Interrupted | Waiting | Finished, checks: int) -> Capsule:
         """The capsule of this pause; raises FormatError where a bound is passed."""

@@ -96,12 +96,13 @@ def new(
     Raises RefusedError, with nothing written, when the module is refused or, without `force`, when `out` exists.
     """
     from hhd.node import programs
+    from hhd.runtime.guest import Guest
     from hhd.runtime.module import Module
+    from hhd.runtime.outcomes import Limits
 
     begin = time.perf_counter()
     raw_args = programs.encode_args(args)
     name, wasm = programs.find(program)
-    Module.load(wasm)
     value = Capsule(
         at=At.FRESH,
         program=name,
@@ -110,6 +111,7 @@ def new(
         line=LineId(os.urandom(16)),
         path_hint=path_hint,
     )
+    Guest.start(Module.load(wasm), args=raw_args, limits=Limits(memory_bytes=value.limits.memory_bytes))
     length = capsule_file.write_new(out, value, force=force)
     return _report(out, value, length, begin=begin)
 
