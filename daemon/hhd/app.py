@@ -16,7 +16,11 @@ if TYPE_CHECKING:  # Each door imports what it opens on, and nothing else.
     from hhd.node.native import Hit, Steps
     from hhd.node.native_convert import Converted
     from hhd.node.run import Ended
+    from hhd.node.store import StoreUsage
     from hhd.runtime.outcomes import StopFlag
+    from hhd.store.check import Report as StoreReport
+    from hhd.store.repair import Repaired
+    from hhd.store.retention import Swept
     from hhd_protocol.transcript import Header, Item
 
 
@@ -272,3 +276,38 @@ def native_run_client(command: list[str], cwd: Path) -> None:
     from hhd.node import native_convert as door
 
     door.run_client(command, cwd)
+
+
+def store_check(*, read_data: bool) -> StoreReport:
+    """Read the whole store and say what is damaged."""
+    from hhd.node import store
+
+    return store.check(read_data=read_data)
+
+
+def store_repair() -> Repaired:
+    """Mend the store; raises BusyError while another process has it open."""
+    from hhd.node import store
+
+    return store.repaired()
+
+
+def store_gc(*, dry_run: bool) -> tuple[Swept, int]:
+    """Thin old checkpoints and free what nothing needs; what was done, and by how many bytes the file shrank."""
+    from hhd.node import store
+
+    return store.collect(dry_run=dry_run)
+
+
+def store_usage() -> StoreUsage:
+    """What uses how much of the store."""
+    from hhd.node import store
+
+    return store.usage()
+
+
+def store_paths() -> dict[str, Path]:
+    """Where hhd keeps things on this device."""
+    from hhd.node import store
+
+    return store.paths()

@@ -59,7 +59,21 @@ MODEL_KEYS: Mapping[str, Key] = {
 }
 """The table `[model]`."""
 
-TABLES: Mapping[str, Mapping[str, Key]] = {"model": MODEL_KEYS}
+STORE_KEYS: Mapping[str, Key] = {
+    "keep_days": Key(kind=int, default=30, meaning="turn borders younger than this keep their content", most=100_000),
+    "bytes_max": Key(kind=int, default=0, meaning="the store grows to this size at most (0: any)", most=2**60),
+    "free_bytes_min": Key(
+        kind=int, default=128 * 1024 * 1024, meaning="of the disk that the store leaves free", most=2**60
+    ),
+}
+"""The table `[store]`."""
+
+IDENTITY_KEYS: Mapping[str, Key] = {
+    "keyring": Key(kind=bool, default=False, meaning="make this device's key in the keyring, not in a file"),
+}
+"""The table `[identity]`."""
+
+TABLES: Mapping[str, Mapping[str, Key]] = {"model": MODEL_KEYS, "store": STORE_KEYS, "identity": IDENTITY_KEYS}
 
 _SECRET = frozenset({"api_key", "auth_token"})
 
@@ -121,10 +135,28 @@ class ModelConfig:
 
 
 @dataclass(frozen=True, kw_only=True)
+class StoreConfig:
+    """The table `[store]`; see `STORE_KEYS`."""
+
+    keep_days: int
+    bytes_max: int
+    free_bytes_min: int
+
+
+@dataclass(frozen=True, kw_only=True)
+class IdentityConfig:
+    """The table `[identity]`; see `IDENTITY_KEYS`."""
+
+    keyring: bool
+
+
+@dataclass(frozen=True, kw_only=True)
 class Config:
     """Everything the person set on this device, defaults filled in."""
 
     model: ModelConfig
+    store: StoreConfig
+    identity: IdentityConfig
     policy: Mapping[str, object]
     """The table `[policy]` as it stands in the file; its schema is `hhd.effects.policy`'s."""
 
@@ -158,7 +190,14 @@ def load(file: Path | None = None) -> Config:
     model = _table(file, "model", tree.get("model", {}), MODEL_KEYS)
     if any(model[name] for name in _SECRET):
         _insist_on_private_file(file)
-    return Config(model=ModelConfig(**model), policy=policy)  # type: ignore[arg-type]
+    store = _table(file, "store", tree.get("store", {}), STORE_KEYS)
+    identity = _table(file, "identity", tree.get("identity", {}), IDENTITY_KEYS)
+    return Config(
+        model=ModelConfig(**model),  # type: ignore[arg-type]
+        store=StoreConfig(**store),  # type: ignore[arg-type]
+        identity=IdentityConfig(**identity),  # type: ignore[arg-type]
+        policy=policy,
+    )
 
 
 def document() -> str:

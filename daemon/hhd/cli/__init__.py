@@ -10,6 +10,10 @@ COMMANDS = {
     "run": ("hhd.cli.run", "Let the agent work in a folder, in the foreground."),
     "capsule": ("hhd.cli.capsule", "Make, step, run and look at capsules: one session in one file."),
     "native": ("hhd.cli.native", "Find, read, search and keep sessions of Claude Code, Codex and Pi."),
+    "check": ("hhd.cli.check", "Read the whole store and say what is damaged; --repair mends it."),
+    "gc": ("hhd.cli.gc", "Thin old checkpoints and free what nothing needs."),
+    "du": ("hhd.cli.du", "Say what uses how much of the store."),
+    "paths": ("hhd.cli.paths", "Say where hhd keeps things on this device."),
 }
 """Name of a command: the module that holds it as `command`, and its line of help."""
 

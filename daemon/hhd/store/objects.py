@@ -47,7 +47,11 @@ class Objects:
 
     def size(self, name: ObjectName) -> int:
         """Return the sealed size, 0 if it is not here."""
-        row = self._database.first("SELECT length(sealed) FROM objects WHERE n=?", row_number(name))
+        return self.size_of(row_number(name))
+
+    def size_of(self, number: int) -> int:
+        """Return the sealed size of the object in row `number`, 0 if there is none."""
+        row = self._database.first("SELECT length(sealed) FROM objects WHERE n=?", number)
         return row[0] if row is not None and isinstance(row[0], int) else 0
 
     def numbers(self) -> Iterator[int]:
@@ -58,12 +62,10 @@ class Objects:
 
     def remove(self, number: int) -> int:
         """Remove an object by row number, return its sealed size; within a transaction."""
-        row = self._database.first("SELECT length(sealed) FROM objects WHERE n=?", number)
-        if row is None or not isinstance(row[0], int):
-            return 0
-        self._database.write("DELETE FROM objects WHERE n=?", number)
-        self._database.count(OBJECTS, tally_name(number), -1)
-        return row[0]
+        size = self.size_of(number)
+        if self._database.write("DELETE FROM objects WHERE n=?", number) > 0:
+            self._database.count(OBJECTS, tally_name(number), -1)
+        return size
 
 
 def row_number(name: ObjectName) -> int:

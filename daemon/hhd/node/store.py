@@ -1,0 +1,133 @@
+"""The verbs of the store: check, gc, du, paths; and the one way to open identity and store together.
+
+Identity and store remember each other: the store says whose it is, the identity's note says that there was a key.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from contextlib import contextmanager
+from dataclasses import dataclass
+from pathlib import Path
+
+from hhd.base import config
+from hhd.base.paths import cache_folder, config_folder, data_folder, private_folder
+from hhd.identity.key import Identity, open_identity
+from hhd.identity.keyring import Keyring
+from hhd.store.check import Check, Report
+from hhd.store.database import FILE
+from hhd.store.errors import DamagedStoreError
+from hhd.store.repair import Repaired, repair
+from hhd.store.retention import Swept, session_bytes, sweep
+from hhd.store.store import Limits, Store, noted_device
+
+
+def identity_folder() -> Path:
+    """Return where this device's key is."""
+    return data_folder() / "identity"
+
+
+def store_folder() -> Path:
+    """Return where the store is."""
+    return data_folder() / "store"
+
+
+def identity(*, repairing: bool = False) -> Identity:
+    """Return this device's identity, made now if there never was one; raises LostKeyError."""
+    private_folder(data_folder())
+    try:
+        noted = noted_device(store_folder())
+    except DamagedStoreError:
+        if not repairing:
+            raise
+        noted = None
+    vault = Keyring() if config.load().identity.keyring else None
+    return open_identity(identity_folder(), store_device=noted, vault=vault)
+
+
+def limits() -> Limits:
+    """Return what the configuration lets the store use up."""
+    chosen = config.load().store
+    return Limits(free_bytes_min=chosen.free_bytes_min, bytes_max=chosen.bytes_max)
+
+
+@contextmanager
+def opened() -> Iterator[Store]:
+    """The store of this device, made now if there never was one."""
+    me = identity()
+    with Store.open(store_folder(), seed=me.seed, limits=limits()) as store:
+        yield store
+
+
+def check(*, read_data: bool) -> Report:
+    """Check the whole store; damage so deep that it does not open is a finding, too."""
+    me = identity()
+    try:
+        with Store.open(store_folder(), seed=me.seed, limits=limits(), inspect=True) as store:
+            return Check(store, read_data=read_data).run()
+    except DamagedStoreError as error:
+        report = Report()
+        report.add("store", error)
+        return report
+
+
+def repaired() -> Repaired:
+    """Repair the store."""
+    me = identity(repairing=True)
+    return repair(store_folder(), seed=me.seed, limits=limits())
+
+
+def collect(*, dry_run: bool) -> tuple[Swept, int]:
+    """Thin and free; return what was done and by how many bytes the file shrank."""
+    with opened() as store:
+        swept = sweep(store, keep_days=config.load().store.keep_days, dry_run=dry_run)
+        before = (store_folder() / FILE).stat().st_size
+        if not dry_run and store.database.bytes_free() * 4 > store.database.bytes_used():
+            store.database.shrink()
+        return swept, before - (store_folder() / FILE).stat().st_size
+
+
+@dataclass(frozen=True, kw_only=True)
+class Usage:
+    """What one session uses."""
+
+    session: str
+    checkpoints: int
+    thinned: int
+    bytes: int
+
+
+@dataclass(frozen=True, kw_only=True)
+class StoreUsage:
+    """What the store uses: the file, its unused part, each session (content shared by forks counts for each)."""
+
+    file_bytes: int
+    free_bytes: int
+    sessions: list[Usage]
+    modules: int
+
+
+def usage() -> StoreUsage:
+    """Say what uses how much."""
+    with opened() as store, store.snapshot():
+        sessions = []
+        for session in store.sessions():
+            count, thinned, size = session_bytes(store, session)
+            sessions.append(Usage(session=session.hex(), checkpoints=count, thinned=thinned, bytes=size))
+        return StoreUsage(
+            file_bytes=store.database.bytes_used(),
+            free_bytes=store.database.bytes_free(),
+            sessions=sorted(sessions, key=lambda one: -one.bytes),
+            modules=len(store.modules()),
+        )
+
+
+def paths() -> dict[str, Path]:
+    """Return where things are, by what they are."""
+    return {
+        "config": config_folder() / "config.toml",
+        "identity": identity_folder(),
+        "store": store_folder(),
+        "data": data_folder(),
+        "cache": cache_folder(),
+    }

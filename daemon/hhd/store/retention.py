@@ -1,0 +1,143 @@
+"""What the store lets go of: the content of old checkpoints, then objects that nothing needs. Records always stay.
+
+A checkpoint keeps its content while it is a head, a fork point (more than one child, or a child in another session),
+picked, or a turn border younger than the configured days. The rest is thinned: its record stays and says so. Sessions
+that a process is advancing are not thinned, and what nobody refers to stays while there are any.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Collection, Iterable
+from dataclasses import dataclass
+
+from hhd.store import locks
+from hhd.store.checkpoints import Checkpoint
+from hhd.store.closure import Closure, Head
+from hhd.store.errors import BusyError, DamagedStoreError, MissingError
+from hhd.store.objects import row_number
+from hhd.store.store import Store, refs_of
+from hhd_protocol.ids import CheckpointId, FamilyId, SessionId, Sha256
+from hhd_protocol.objects import Ref
+
+DAY_MS = 86_400_000
+
+
+@dataclass(frozen=True, kw_only=True)
+class Swept:
+    """What a sweep did, or would do: checkpoints thinned, objects removed, sealed bytes freed, sessions left alone."""
+
+    thinned: int
+    objects: int
+    bytes: int
+    busy: int
+
+
+def sweep(
+    store: Store,
+    *,
+    keep_days: int,
+    picked: Collection[CheckpointId] = (),
+    dry_run: bool = False,
+) -> Swept:
+    """Thin and free, in one transaction. Raises DamagedStoreError if something is damaged: what is needed is unknown.
+
+    `picked`: checkpoints that a person picked as their session's head.
+    """
+    held: list[locks.Lock] = []
+    try:
+        with store.transaction():
+            busy = {session for session in store.sessions() if not _hold(store, session, held)}
+            known = {
+                one: store.checkpoint(one) for session in store.sessions() for one in store.checkpoint_ids(session)
+            }
+            since = store.now_ms() - keep_days * DAY_MS
+            thin = [
+                one
+                for one in thinnable(known, picked=picked, since_ms=since)
+                if known[one].session not in busy and refs_of(known[one])
+            ]
+            kept = [one for one, checkpoint in known.items() if one not in set(thin) and not checkpoint.thinned]
+            needed = _needed(store, [known[one] for one in kept], store.modules())
+            # An object that a running session just stored may not be referred to yet: then only what was thinned goes.
+            gone = [known[one] for one in known if one not in set(kept)] if busy else None
+            numbers = [
+                number
+                for number in (store.objects.numbers() if gone is None else _needed(store, gone, (), quiet=True))
+                if number not in needed and store.objects.size_of(number)
+            ]
+            size = sum(store.objects.size_of(number) for number in numbers)
+            if not dry_run:
+                for one in thin:
+                    store.thin(one)
+                for number in numbers:
+                    store.objects.remove(number)
+            return Swept(thinned=len(thin), objects=len(numbers), bytes=size, busy=len(busy))
+    finally:
+        for lock in held:
+            lock.release()
+
+
+def thinnable(
+    known: dict[CheckpointId, Checkpoint], *, picked: Collection[CheckpointId], since_ms: int
+) -> list[CheckpointId]:
+    """Return the checkpoints whose content may go."""
+    children: dict[CheckpointId, list[Checkpoint]] = {}
+    for checkpoint in known.values():
+        for parent in checkpoint.parents:
+            children.setdefault(parent, []).append(checkpoint)
+
+    def kept(one: CheckpointId, checkpoint: Checkpoint) -> bool:
+        below = children.get(one, [])
+        head = not any(child.session == checkpoint.session for child in below)
+        fork_point = len(below) > 1 or any(child.session != checkpoint.session for child in below)
+        young_turn = checkpoint.turn and checkpoint.at_ms >= since_ms
+        return head or fork_point or young_turn or one in picked
+
+    return [one for one, checkpoint in known.items() if not checkpoint.thinned and not kept(one, checkpoint)]
+
+
+def session_bytes(store: Store, session: SessionId) -> tuple[int, int, int]:
+    """Return (checkpoints, thinned ones, sealed bytes that the session's content needs)."""
+    checkpoints = [store.checkpoint(one) for one in store.checkpoint_ids(session)]
+    closure = Closure(_quiet_head(store, store.session(session).family))
+    for checkpoint in checkpoints:
+        if not checkpoint.thinned:
+            closure.add(refs_of(checkpoint))
+    size = sum(store.objects.size(ref.name) for ref in closure.needed)
+    return len(checkpoints), sum(one.thinned for one in checkpoints), size
+
+
+def _hold(store: Store, session: SessionId, held: list[locks.Lock]) -> bool:
+    try:
+        held.append(store.advance(session))
+    except BusyError:
+        return False
+    return True
+
+
+def _needed(
+    store: Store, checkpoints: Iterable[Checkpoint], modules: Iterable[Sha256], *, quiet: bool = False
+) -> set[int]:
+    """Return the row numbers of the objects that these need; `quiet`: as far as they are here."""
+    roots: dict[FamilyId, list[Ref]] = {}
+    for checkpoint in checkpoints:
+        roots.setdefault(store.session(checkpoint.session).family, []).extend(refs_of(checkpoint))
+    roots.setdefault(store.commons(), []).extend(store.module_ref(digest) for digest in modules)
+    needed: set[int] = set()
+    for family, refs in roots.items():
+        closure = Closure(_quiet_head(store, family) if quiet else store.reader(family).head)
+        closure.add(refs)
+        needed.update(row_number(ref.name) for ref in closure.needed)
+    return needed
+
+
+def _quiet_head(store: Store, family: FamilyId) -> Callable[[Ref], Head | None]:
+    reader = store.reader(family)
+
+    def head(ref: Ref) -> Head | None:
+        try:
+            return reader.head(ref)
+        except (DamagedStoreError, MissingError):
+            return None
+
+    return head

@@ -1,0 +1,83 @@
+"""The verbs of the store, as a person types them."""
+
+from __future__ import annotations
+
+import json
+import os
+from pathlib import Path
+
+import pytest
+from tests.store.conftest import ALICE, Memory
+
+from hhd.cli import run
+from hhd.node import store as verbs
+from hhd.store.line import Line
+
+
+@pytest.fixture(autouse=True)
+def _roomy() -> None:
+    folder = Path(os.environ["HHD_CONFIG_HOME"])
+    folder.mkdir(parents=True, exist_ok=True)
+    (folder / "config.toml").write_text("[store]\nfree_bytes_min = 0\nkeep_days = 0\n")
+
+
+def _json(capsys: pytest.CaptureFixture[str], *words: str) -> dict[str, object]:
+    capsys.readouterr()
+    status = run([*words, "--json"])
+    found = json.loads(capsys.readouterr().out)
+    assert isinstance(found, dict)
+    return found | {"status": status}
+
+
+def _session(steps: int = 4) -> None:
+    with verbs.opened() as store:
+        store.create_session(ALICE)
+        memory, line = Memory(6), Line(store, ALICE)
+        for _ in range(steps):
+            line.checkpoint(changed=memory.edit(2), snapshot=memory.snapshot())
+
+
+def test_a_sound_store_is_said_to_be_sound(capsys: pytest.CaptureFixture[str]) -> None:
+    _session()
+    assert run(["check"]) == 0
+    assert "nothing is damaged" in capsys.readouterr().out
+    assert _json(capsys, "check", "--read-data")["sound"] == [ALICE.hex()]
+
+
+def test_damage_is_named_and_repaired(capsys: pytest.CaptureFixture[str]) -> None:
+    _session()
+    path = verbs.store_folder() / "store.db"
+    raw = bytearray(path.read_bytes())
+    raw[:4096] = bytes(4096)
+    path.write_bytes(raw)
+    assert _json(capsys, "du")["exit"] == 1
+    found = _json(capsys, "check")
+    assert found["status"] == 1 and found["findings"]
+    assert run(["check", "--repair"]) == 0
+    assert "mended" in capsys.readouterr().out
+    assert _json(capsys, "check", "--read-data")["sound"] == [ALICE.hex()]
+    assert list(verbs.store_folder().glob("store.db.damaged-1"))
+
+
+def test_gc_says_what_it_would_do_and_then_does_it(capsys: pytest.CaptureFixture[str]) -> None:
+    _session(8)
+    told = _json(capsys, "gc", "--dry-run")
+    assert told["thinned"] == 7
+    assert _json(capsys, "du")["sessions"][0]["thinned"] == 0  # type: ignore[index]
+    assert _json(capsys, "gc")["thinned"] == 7
+    assert _json(capsys, "du")["sessions"][0]["thinned"] == 7  # type: ignore[index]
+    assert run(["gc"]) == 0 and run(["du"]) == 0
+
+
+def test_paths_are_said(capsys: pytest.CaptureFixture[str]) -> None:
+    assert _json(capsys, "paths")["store"] == str(verbs.store_folder())
+    assert run(["paths"]) == 0
+
+
+def test_a_lost_key_is_an_error_though_the_store_is_there(capsys: pytest.CaptureFixture[str]) -> None:
+    _session()
+    for path in verbs.identity_folder().iterdir():
+        path.unlink()
+    found = _json(capsys, "check")
+    assert "is gone" in str(found["error"])
+    assert not (verbs.identity_folder() / "device.key").exists()
