@@ -58,9 +58,13 @@ pub fn tidy(bytes: &mut Vec<u8>) -> bool {
         let byte = bytes[from];
         match byte {
             b'"' => {
-                let end = string_end(bytes, from);
-                mend_surrogates(&mut bytes[from..end]);
-                bytes.copy_within(from..end, to);
+                let (end, has_escapes) = string_end(bytes, from);
+                if has_escapes {
+                    mend_surrogates(&mut bytes[from..end]);
+                }
+                if to < from {
+                    bytes.copy_within(from..end, to);
+                }
                 to += end - from;
                 from = end;
                 continue;
@@ -95,17 +99,20 @@ fn is_structure(byte: u8) -> bool {
     matches!(byte, b'{' | b'}' | b'[' | b']' | b',' | b':' | b'"')
 }
 
-/// Where the string that begins at `start` ends, its quote included.
-fn string_end(bytes: &[u8], start: usize) -> usize {
-    let mut at = start + 1;
+/// Where the string that begins at `start` ends, its quote included, and whether it has `\u` escapes.
+fn string_end(bytes: &[u8], start: usize) -> (usize, bool) {
+    let (mut at, mut has_escapes) = (start + 1, false);
     while at < bytes.len() {
         match bytes[at] {
-            b'"' => return at + 1,
-            b'\\' => at += 2,
+            b'"' => return (at + 1, has_escapes),
+            b'\\' => {
+                has_escapes |= bytes.get(at + 1) == Some(&b'u');
+                at += 2;
+            }
             _ => at += 1,
         }
     }
-    bytes.len()
+    (bytes.len(), has_escapes)
 }
 
 /// Replaces each `\uXXXX` that is half of a surrogate pair, without its other half, by U+FFFD.
