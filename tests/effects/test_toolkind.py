@@ -252,6 +252,46 @@ def test_always_for_a_file_tool_covers_that_tool_but_not_git(session: Make, fold
     assert isinstance(other.call("write", path="y", content="x"), Waits), "another folder"
 
 
+def test_always_given_for_the_usual_does_not_cover_what_a_rule_asks_about(session: Make, folder: Path) -> None:
+    grants, rules = Grants(), {"ask": ["write(prod/**)"]}
+    session(Says(Choice.ALWAYS), grants=grants, rules=rules).call("write", path="dev/x", content="x")
+    assert not said(session(grants=grants, rules=rules).call("write", path="dev/y", content="x"))[1]
+    assert isinstance(session(grants=grants, rules=rules).call("write", path="prod/x", content="x"), Waits)
+    person = Says(Choice.ALWAYS)
+    session(person, grants=grants, rules=rules).call("write", path="prod/x", content="x")
+    assert person.asked[0].always == "this place, in this session"
+    assert not said(session(grants=grants, rules=rules).call("write", path="prod/x", content="y"))[1]
+    assert isinstance(session(grants=grants, rules=rules).call("write", path="prod/y", content="x"), Waits)
+
+
+@pytest.mark.parametrize("list_", ["deny", "ask"])
+def test_a_search_shows_nothing_of_what_a_rule_keeps_from_reading(session: Make, folder: Path, list_: str) -> None:
+    (folder / "sub/Secrets").mkdir(parents=True)
+    (folder / "sub/Secrets/key").write_text("needle\n")
+    (folder / ".env").write_text("needle\n")
+    (folder / "plain").write_text("needle\n")
+    rules = {list_: ["read(**/secrets/**)", "read(**/.env)"]}
+    output, _ = said(session(rules=rules).call("grep", pattern="needle"))
+    assert output == "plain:1:needle\n[left out: places your rules keep searches out of (2)]"
+    assert said(session().call("grep", pattern="needle"))[0].count("needle") == 3, "control"
+    for path in (".env", "sub/Secrets", "sub/Secrets/key"):
+        outcome = session(rules=rules).call("grep", pattern="needle", path=path)
+        assert isinstance(outcome, Waits) if list_ == "ask" else said(outcome)[1], path
+    if list_ == "ask":
+        asked = session(Says(Choice.YES), rules=rules).call("grep", pattern="needle", path="sub/Secrets")
+        assert said(asked)[0] == "sub/Secrets/key:1:needle"
+    assert said(session(rules={"deny": ["read"]}).call("grep", pattern="needle"))[1]
+    assert ".env" in said(session(rules=rules).call("glob", pattern="**"))[0]
+    assert ".env" not in said(session(rules={"deny": ["glob(**/.env)"]}).call("glob", pattern="**"))[0]
+
+
+def test_a_call_of_a_tool_unknown_here_that_was_begun_elsewhere_is_not_taken_for_harmless(session: Make) -> None:
+    kind = session().kind()
+    assert not kind.repeatable(b'{"name": "launch", "input": {}}')
+    assert kind.repeatable(b'{"name": "read", "input": {"path": "x"}}')
+    assert not kind.repeatable(b'{"name": "bash", "input": {"command": "x"}}')
+
+
 def test_an_approval_that_came_with_the_file_counts_for_nothing(session: Make, folder: Path) -> None:
     request = json.dumps({"id": "1", "name": "bash", "input": {"command": "rm precious"}}).encode()
     person = Says(Choice.NO)

@@ -28,12 +28,13 @@ PAGE_CHARS_MAX = 4000
 
 @dataclass(frozen=True, kw_only=True)
 class Grant:
-    """What "always" covers: one tool in one session and folder; of bash, one exact command."""
+    """What "always" covers: one tool in one session and folder; where named, one command or place only."""
 
     session: bytes
     folder: str
     tool: str
     command: str | None = None
+    places: tuple[str, ...] = ()
 
 
 @dataclass(frozen=True, kw_only=True)

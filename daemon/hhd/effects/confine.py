@@ -10,7 +10,8 @@ Paths come from a model, links from a repository; both are hostile. The rules:
 * Only regular files are opened: a FIFO, socket or device is recognised before it is opened, because opening one may
   block or act, and checked again afterwards.
 * hhd's own folders are recognised by device and inode, whatever name leads to them.
-* A file is replaced, not overwritten: a hard link to something outside keeps its content.
+* A file is replaced, not overwritten: a hard link to something outside keeps its content. Reading through one is not
+  stopped: nothing tells it from the file itself, and whoever made it could read that.
 
 Rejected: openat2 with RESOLVE_BENEATH. It is Linux only and has no binding in Python, so the walk would have to exist
 and be tested beside it; one way that works everywhere is easier to trust, and costs microseconds.

@@ -11,7 +11,8 @@ Deny beats ask beats allow; where no rule speaks, `DEFAULTS` does. A pattern nev
 * A pattern of bash is matched against a whole command, word by word. A final `*` stands for any further words. A
   command with anything of the shell in it (`shellwords`) matches no pattern at all; only the bare rule `bash` allows
   it, and not even that where some pattern asks or denies: it may contain what that is about, so it is asked about.
-* A pattern of a file tool is a path below the workspace (`globs`). Both the path as written and the one that links lead
+* A pattern of a file tool is a path below the workspace (`globs`). A stricter rule for `read` holds for `grep` too, and
+  a search passes over what stricter rules speak of. Both the path as written and the one that links lead
   to must fit to be allowed; one of them is enough to be asked about or denied. For these, case and Unicode form
   make no difference, since some file systems make none.
 
@@ -22,7 +23,6 @@ from __future__ import annotations
 
 import enum
 import re
-import unicodedata
 from collections.abc import Mapping
 from dataclasses import dataclass
 
@@ -30,7 +30,7 @@ from hhd.base.errors import RefusedError
 from hhd.base.text import visible
 from hhd.effects import shellwords
 from hhd.effects.tools.gitplace import is_git_name
-from hhd.effects.tools.globs import Glob, GlobRefused
+from hhd.effects.tools.globs import Glob, GlobRefused, folded
 from hhd.effects.tools.tool import Subject
 
 
@@ -62,10 +62,11 @@ class Rule:
     words: tuple[str, ...] | None = None
     open_end: bool = False
     glob: Glob | None = None
+    pattern: str = ""
 
     def speaks_of(self, subject: Subject) -> bool:
         """Whether this rule decides about `subject`."""
-        if subject.tool != self.tool:
+        if subject.tool != self.tool and not (subject.tool == "grep" and self.keeps_from_reading):
             return False
         if self.words is not None:
             return self._command(subject)
@@ -73,7 +74,12 @@ class Rule:
             return True
         if self.verdict is Verdict.ALLOW:
             return bool(subject.places) and all(self.glob.matches(_parts(place)) for place in subject.places)
-        return any(self.glob.matches(_parts(_folded(place))) for place in subject.places)
+        return any(self.glob.matches(_parts(folded(place))) for place in subject.places)
+
+    @property
+    def keeps_from_reading(self) -> bool:
+        """Whether this is a stricter rule for `read`; it holds for `grep` too, which shows as much."""
+        return self.tool == "read" and self.verdict is not Verdict.ALLOW
 
     def _command(self, subject: Subject) -> bool:
         assert self.words is not None and subject.command is not None
@@ -89,10 +95,11 @@ class Rule:
 
 @dataclass(frozen=True, kw_only=True)
 class Judgement:
-    """A verdict and what it rests on, in words for the person."""
+    """A verdict and its reason, in words for the person. `special`: something about this very call, not a default."""
 
     verdict: Verdict
     reason: str
+    special: bool = True
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -129,7 +136,21 @@ class Policy:
             return Judgement(verdict=Verdict.ALLOW, reason=f"your rule {visible(strongest.text, one_line=True)}")
         if any(is_git_name(part) for place in subject.places for part in _parts(place)):
             return Judgement(verdict=Verdict.ASK, reason="git's own files, which may hold credentials")
-        return Judgement(verdict=DEFAULTS.get(subject.tool, Verdict.ASK), reason="no rule of yours speaks of it")
+        verdict = DEFAULTS.get(subject.tool, Verdict.ASK)
+        return Judgement(verdict=verdict, reason="no rule of yours speaks of it", special=False)
+
+    def passed_over(self, subject: Subject) -> tuple[str, ...]:
+        """Patterns of places that a search judged as `subject` does not look into: stricter rules speak of them.
+
+        A rule that speaks of where the search begins is not among them: about that the person was asked.
+        """
+        return tuple(
+            folded(rule.pattern)
+            for rule in self.rules
+            if rule.pattern and rule.verdict is not Verdict.ALLOW and rule.glob is not None
+            if rule.tool == subject.tool or (subject.tool == "grep" and rule.keeps_from_reading)
+            if not rule.speaks_of(subject)
+        )
 
     def _doubt(self, subject: Subject) -> str | None:
         """Why a command must be asked about though no rule matches it: a stricter rule may speak of part of it."""
@@ -156,11 +177,11 @@ def parse_rule(text: str, verdict: Verdict) -> Rule:
     if tool == "bash":
         return _bash_rule(text, pattern, verdict)
     try:
-        glob = Glob(pattern if verdict is Verdict.ALLOW else _folded(pattern))
+        glob = Glob(pattern if verdict is Verdict.ALLOW else folded(pattern))
         glob.matches(("x",))
     except GlobRefused as error:
         raise RefusedError(f"The rule {shown!r} cannot be used: {error}") from None
-    return Rule(verdict=verdict, tool=tool, text=text, glob=glob)
+    return Rule(verdict=verdict, tool=tool, text=text, glob=glob, pattern=pattern)
 
 
 def _bash_rule(text: str, pattern: str, verdict: Verdict) -> Rule:
@@ -181,10 +202,6 @@ def _bash_rule(text: str, pattern: str, verdict: Verdict) -> Rule:
 
 def _parts(place: str) -> tuple[str, ...]:
     return () if place == "." else tuple(place.split("/"))
-
-
-def _folded(text: str) -> str:
-    return unicodedata.normalize("NFC", unicodedata.normalize("NFC", text).casefold())
 
 
 def _base(word: str) -> str:

@@ -17,7 +17,7 @@ from hhd.effects.cancel import Cancel
 from hhd.effects.confine import PathRefused, Workspace
 from hhd.effects.environment import for_commands, named
 from hhd.effects.executor import Ready, Refusal, Waits, Why
-from hhd.effects.policy import Policy, Verdict
+from hhd.effects.policy import Judgement, Policy, Verdict
 from hhd.effects.sandbox import Sandbox, SandboxConfig, detect
 from hhd.effects.tools.table import TOOLS
 from hhd.effects.tools.tool import Call, CallRefused, Context, Reply, Subject, failed, parse
@@ -94,7 +94,7 @@ class ToolKind:
                 sentence=f"[policy.sandbox] requires a sandbox for commands, and there is none: {self.sandbox.reason}.",
                 ways=("install bubblewrap and go on", 'set use = "auto" under [policy.sandbox]'),
             )
-        grant = self._grant(subject)
+        grant = self._grant(subject, judged)
         question = None
         if judged.verdict is Verdict.ASK and not self.grants.covers(grant):
             question = self._question(call, subject, grant, judged.reason)
@@ -103,11 +103,11 @@ class ToolKind:
         )
 
     def repeatable(self, request: bytes) -> bool:
-        """Whether the tool of `request` may be run twice; what is no call at all is never run."""
+        """Whether the tool of `request` may be run twice; of one that this hhd does not know nobody can say so."""
         try:
             return parse(request, TOOLS).tool.repeatable
         except CallRefused:
-            return True
+            return False
 
     def refused(self, entry: Entry, message: str) -> bytes:
         """The reply to the model where the person said no."""
@@ -115,10 +115,15 @@ class ToolKind:
         return failed(f"The person refused this call; it was not run.{said}").encode()
 
     def _run(self, call: Call, subject: Subject, cancel: Cancel) -> bytes:
-        context = Context(workspace=self.workspace, sandbox=self.sandbox, environment=self.environment, cancel=cancel)
+        context = Context(
+            workspace=self.workspace,
+            sandbox=self.sandbox,
+            environment=self.environment,
+            cancel=cancel,
+            judged=subject if subject.places else None,
+            passed_over=self.policy.passed_over(subject),
+        )
         try:
-            if call.tool.subject(call.input, self.workspace) != subject:
-                return failed("A link in the path has changed since the call was judged; nothing was done.").encode()
             reply: Reply = call.tool.act(call.input, context)
         except PathRefused as error:
             reply = failed(str(error))
@@ -126,9 +131,14 @@ class ToolKind:
             reply = failed(_said(error))
         return reply.encode()
 
-    def _grant(self, subject: Subject) -> Grant:
+    def _grant(self, subject: Subject, judged: Judgement) -> Grant:
+        """What "always" would cover: where something special was asked about, no more than that very place."""
         return Grant(
-            session=self.session, folder=str(self.workspace.folder), tool=subject.tool, command=subject.command
+            session=self.session,
+            folder=str(self.workspace.folder),
+            tool=subject.tool,
+            command=subject.command,
+            places=subject.places if judged.special else (),
         )
 
     def _question(self, call: Call, subject: Subject, grant: Grant, reason: str) -> Question:
@@ -141,9 +151,12 @@ class ToolKind:
             lines.append(f"links lead to: {visible(subject.places[0], one_line=True)}")
         if call.tool.name == "bash":
             lines.append("in the sandbox" if self.sandbox.program is not None else "WITHOUT a sandbox")
-        always = "this exact command, in this session" if subject.command else f"every {subject.tool} in this session"
+        covers = "this exact command" if subject.command else "this place" if grant.places else f"every {subject.tool}"
         return Question(
-            title=f"The session asks to run {call.tool.name}:", text="\n".join(lines), grant=grant, always=always
+            title=f"The session asks to run {call.tool.name}:",
+            text="\n".join(lines),
+            grant=grant,
+            always=f"{covers}, in this session",
         )
 
 
@@ -157,7 +170,7 @@ def _shown(name: str, value: object) -> list[str]:
     text = visible(str(value))
     if isinstance(value, str) and ("\n" in text or len(text) > 100):
         body = text.split("\n")
-        ending = "" if text.endswith("\n") else " (no line end after the last)"
+        ending = "" if text.endswith("\n") else ", no line end after the last"
         body = body[:-1] if text.endswith("\n") else body
         return [f"{name} ({len(body)} line{'s' * (len(body) != 1)}{ending}):", *(f"  | {line}" for line in body)]
     return [f"{name}: {text}"]

@@ -8,8 +8,8 @@ import os
 from hhd.effects.confine import Inside, PathRefused, Workspace
 from hhd.effects.limits import FILE_BYTES_MAX, SNIFF_BYTES
 from hhd.effects.tools import textfile
+from hhd.effects.tools.gitplace import refuse_gits_own
 from hhd.effects.tools.tool import Context, Input, Reply, Tool, by_place, failed
-from hhd.effects.tools.write import refuse_gits_own
 
 _NEAR_FILE_BYTES_MAX = 256 * 1024
 """Looking for the line that was probably meant compares each line; in larger files that takes too long."""
@@ -31,7 +31,7 @@ def _act(asked: EditInput, context: Context) -> Reply:
         return failed("The text to find is empty; to create a file use write.")
     if asked.old == asked.new:
         return failed("The old and the new text are the same; nothing was changed.")
-    place = context.workspace.resolve(asked.path)
+    place = context.place(asked.path)
     refuse_gits_own(place)
     before = whole(context.workspace, place)
     if textfile.kind_if_binary(before[:SNIFF_BYTES]):
@@ -49,7 +49,7 @@ def _act(asked: EditInput, context: Context) -> Reply:
 
 
 EDIT: Tool[EditInput] = Tool(
-    name="edit", input=EditInput, repeatable=False, changes=True, subject=by_place("edit"), act=_act
+    name="edit", input=EditInput, repeatable=False, changes=True, subject=by_place("edit", refuse_gits_own), act=_act
 )  # fmt: skip
 
 

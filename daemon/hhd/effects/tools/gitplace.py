@@ -9,7 +9,7 @@ from __future__ import annotations
 
 import unicodedata
 
-from hhd.effects.confine import Inside
+from hhd.effects.confine import Inside, PathRefused
 
 _IGNORED_BY_HFS = dict.fromkeys(
     [0x200C, 0x200D, 0x200E, 0x200F, *range(0x202A, 0x202F), *range(0x206A, 0x2070), 0xFEFF]
@@ -20,6 +20,12 @@ _IGNORED_BY_HFS = dict.fromkeys(
 def is_gits_own(place: Inside) -> bool:
     """Whether a component of `place` is a `.git`, as Linux, macOS or Windows would read it."""
     return any(is_git_name(name) for name in place.parts)
+
+
+def refuse_gits_own(place: Inside) -> None:
+    """Raise PathRefused where git keeps its own files: a hook or setting written there runs as the person later."""
+    if is_gits_own(place):
+        raise PathRefused(f"{place} belongs to git itself and is not written by this tool; use git in bash.")
 
 
 def is_git_name(name: str) -> bool:

@@ -17,7 +17,7 @@ class GlobInput(Input, frozen=True, kw_only=True):
 def _act(asked: GlobInput, context: Context) -> Reply:
     if len(asked.pattern) > PATTERN_CHARS_MAX:
         return failed(f"The pattern has more than {PATTERN_CHARS_MAX} characters.")
-    begin = context.workspace.resolve(asked.path or ".")
+    begin = context.place(asked.path or ".")
     request = {"pattern": asked.pattern, "limit": SEARCH_PATHS_MAX}
     return search("glob", begin, request, context, nothing="No path fits.")
 

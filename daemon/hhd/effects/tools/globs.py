@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import re
+import unicodedata
 from fnmatch import translate
 from functools import lru_cache
 
@@ -31,6 +32,11 @@ class Glob:
     def may_lead_to(self, parts: tuple[str, ...]) -> bool:
         """Whether something below the folder of these components can fit."""
         return any(_fits(way, parts, whole=False) for way in self._ways)
+
+
+def folded(text: str) -> str:
+    """`text` as file systems compare names that make no difference of case or Unicode form."""
+    return unicodedata.normalize("NFC", unicodedata.normalize("NFC", text).casefold())
 
 
 def _components(pattern: str) -> tuple[str, ...]:

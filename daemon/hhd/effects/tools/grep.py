@@ -31,7 +31,7 @@ class GrepInput(Input, frozen=True, kw_only=True):
 def _act(asked: GrepInput, context: Context) -> Reply:
     if max(len(asked.pattern), len(asked.glob or "")) > PATTERN_CHARS_MAX:
         return failed(f"A pattern has more than {PATTERN_CHARS_MAX} characters.")
-    begin = context.workspace.resolve(asked.path or ".")
+    begin = context.place(asked.path or ".")
     request = {
         "pattern": asked.pattern,
         "glob": asked.glob or "",

@@ -30,7 +30,7 @@ class ReadInput(Input, frozen=True, kw_only=True):
 
 
 def _act(asked: ReadInput, context: Context) -> Reply:
-    place = context.workspace.resolve(asked.path)
+    place = context.place(asked.path)
     found = context.workspace.stat(place)
     if found is not None and stat.S_ISDIR(found.st_mode):
         return failed(f"{place} is a folder; its files: glob with the pattern '*' and this path.")

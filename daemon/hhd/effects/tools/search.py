@@ -31,6 +31,7 @@ def search(kind: str, begin: Inside, asked: Mapping[str, object], context: Conte
         "begin": begin.parts,
         "hidden": sorted(context.workspace.hidden),
         "entries_max": SEARCH_ENTRIES_MAX,
+        "passed_over": context.passed_over,
         **asked,
     }
     raw = _answer(json.dumps(request).encode(), context)

@@ -49,6 +49,20 @@ class _Search:
         self.hidden_inodes = {ino for _, ino in self.hidden}
         self.entries_left: int = request["entries_max"]
         self.left_out: dict[str, int] = {}
+        from hhd.effects.tools.globs import Glob, folded
+
+        self._passed_over = [Glob(pattern) for pattern in request["passed_over"]]
+        self._folded = folded
+
+    def is_passed_over(self, below: tuple[str, ...]) -> bool:
+        """Whether a rule of the person keeps searches out of this place."""
+        if not self._passed_over:
+            return False
+        parts = tuple(self._folded(part) for part in (*self.begin, *below))
+        if not any(glob.matches(parts) for glob in self._passed_over):
+            return False
+        self.leave_out("places your rules keep searches out of")
+        return True
 
     def leave_out(self, why: str) -> None:
         self.left_out[why] = self.left_out.get(why, 0) + 1
@@ -90,6 +104,8 @@ def _below(
             return
         here = (*parts, name)
         if name == ".git" or (ruled and _ignored((*search.begin, *here), rules, folder=key[-1:] == b"/")):
+            continue
+        if search.is_passed_over(here):
             continue
         yield here, fd, kind
         if kind is not _FOLDER or not may_enter(here):

@@ -10,7 +10,7 @@ from typing import Any, Generic, TypeVar
 import msgspec
 
 from hhd.effects.cancel import Cancel
-from hhd.effects.confine import Inside, Workspace
+from hhd.effects.confine import Inside, PathRefused, Workspace
 from hhd.effects.sandbox import Sandbox
 
 _ESCAPED = {code: f"\\x{code:02x}" for code in [*range(0x20), 0x7F] if chr(code) not in "\n\t\r"}
@@ -59,12 +59,25 @@ class Subject:
 
 @dataclass(frozen=True, kw_only=True)
 class Context:
-    """What a tool works with: the folder, the walls, the environment, the person's wish to end it."""
+    """What a tool works with: the folder, the walls, the environment, the person's wish to end it.
+
+    `judged`: what policy and person agreed to (None: nothing was judged). `passed_over`: patterns of places (`globs`,
+    folded) that searches do not look into.
+    """
 
     workspace: Workspace
     sandbox: Sandbox
     environment: Mapping[str, str]
     cancel: Cancel
+    judged: Subject | None = None
+    passed_over: tuple[str, ...] = ()
+
+    def place(self, path: str) -> Inside:
+        """The place that `path` means, which is the one that was judged; raises PathRefused, also if that changed."""
+        found = self.workspace.resolve(path)
+        if self.judged is not None and str(found) != self.judged.places[0]:
+            raise PathRefused("A link in the path has changed since the call was judged; nothing was done.")
+        return found
 
 
 class Input(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
@@ -125,11 +138,13 @@ def parse(request: bytes, tools: Mapping[str, AnyTool]) -> Call:
     return Call(id=envelope.id, tool=tool, input=checked)
 
 
-def by_place(tool: str) -> Callable[[Any, Workspace], Subject]:
-    """A `subject` for a tool whose input has a `path`."""
+def by_place(tool: str, insist: Callable[[Inside], None] | None = None) -> Callable[[Any, Workspace], Subject]:
+    """A `subject` for a tool whose input has a `path`; `insist` raises PathRefused for places it never touches."""
 
     def subject(asked: Any, workspace: Workspace) -> Subject:
         place = workspace.resolve(asked.path or ".")
+        if insist is not None:
+            insist(place)
         return Subject(tool=tool, places=places(asked.path or ".", place))
 
     return subject

@@ -2,9 +2,8 @@
 
 from __future__ import annotations
 
-from hhd.effects.confine import Inside, PathRefused
 from hhd.effects.limits import FILE_BYTES_MAX
-from hhd.effects.tools.gitplace import is_gits_own
+from hhd.effects.tools.gitplace import refuse_gits_own
 from hhd.effects.tools.tool import Context, Input, Reply, Tool, by_place, failed
 
 
@@ -19,7 +18,7 @@ def _act(asked: WriteInput, context: Context) -> Reply:
     content = asked.content.encode()
     if len(content) > FILE_BYTES_MAX:
         return failed(f"The content passes {FILE_BYTES_MAX} bytes; nothing was written.")
-    place = context.workspace.resolve(asked.path)
+    place = context.place(asked.path)
     refuse_gits_own(place)
     new = context.workspace.replace_file(place, content)
     lines = asked.content.count("\n") + (not asked.content.endswith("\n") and bool(asked.content))
@@ -28,11 +27,5 @@ def _act(asked: WriteInput, context: Context) -> Reply:
 
 
 WRITE: Tool[WriteInput] = Tool(
-    name="write", input=WriteInput, repeatable=False, changes=True, subject=by_place("write"), act=_act
+    name="write", input=WriteInput, repeatable=False, changes=True, subject=by_place("write", refuse_gits_own), act=_act
 )  # fmt: skip
-
-
-def refuse_gits_own(place: Inside) -> None:
-    """Raise PathRefused where git keeps its own files: a hook or setting written there runs as the person later."""
-    if is_gits_own(place):
-        raise PathRefused(f"{place} belongs to git itself and is not written by this tool; use git in bash.")
