@@ -94,8 +94,9 @@ class Arranger:
         self._ledger = ledger
         self._error_key = error_key
         self._ids = CallIds(self._places.call_ids)
-        self._past = Orderer("p")
-        self._orderer = Orderer("")
+        calls_last = target is not Harness.PI
+        self._past = Orderer("p", calls_last=calls_last)
+        self._orderer = Orderer("", calls_last=calls_last)
         self._kept: list[Spoken] = []
         self._fold: Fold | None = None
         self._standins = 0
@@ -154,11 +155,17 @@ class Arranger:
             self._ledger.note(LossKind.PRIVILEGED, Did.LEFT_OUT, "a reminder of the client inside a summary", item.at)
             summary = _REMINDER.sub("", summary)
         if self._folds:
-            yield Fold(compaction=item, summary=summary, last=False)
+            if summary:
+                yield Fold(compaction=item, summary=summary, last=False)
+            else:
+                self._ledger.note(LossKind.COMPACTION, Did.LOST, "a compaction without summary", item.at)
             return
         kept = tuple(self._kept + self._orderer.close())
         self._kept = []
         live = summary if item.live else ""
+        if summary and not live:
+            why = "a summary that was not sent: what the compaction kept stands in its place"
+            self._ledger.note(LossKind.COMPACTION, Did.LEFT_OUT, why, item.at)
         if item.kept_first:
             self._fold = Fold(compaction=item, summary=live, before=kept)
         else:
@@ -193,6 +200,8 @@ class Arranger:
             return
         self._cuts -= 1
         if self._folds:
+            why = f"{gap.behind} records behind a missing predecessor stand with what the compaction replaced"
+            self._ledger.note(LossKind.GAP, Did.CHANGED, why, gap.at)
             return
         yield from self._past.close()
         if self._places.new_roots:
@@ -230,9 +239,11 @@ class Arranger:
         parts = self._fit(item.parts, item.at, in_result=False)
         if self._target is Harness.CLAUDE:
             parts = self._unlike_the_client(parts, item.at)
-        if parts is item.parts:
-            return item
-        return msgspec.structs.replace(item, parts=parts) if parts else None
+        if not parts:
+            if not item.parts:
+                self._ledger.note(LossKind.TEXT, Did.LEFT_OUT, "a message without content", item.at)
+            return None
+        return item if parts is item.parts else msgspec.structs.replace(item, parts=parts)
 
     def _unlike_the_client(self, parts: tuple[Part, ...], at: At) -> tuple[Part, ...]:
         """Texts that Claude Code would take for its own bookkeeping get a label before them."""
@@ -349,7 +360,7 @@ class Arranger:
     def _shell(self, item: Shell) -> Shell | Message | None:
         if self._places.shells:
             return item
-        if not item.live and not self._folds:
+        if not item.live and not self._folds and not self._cuts:
             self._ledger.note(LossKind.SHELL, Did.LEFT_OUT, "a command hidden from the model", item.at)
             return None
         why = "a command that the person ran became labelled text"

@@ -24,8 +24,10 @@ class Orderer:
     `strays` counts results of calls that were never made or were answered before; they are not given back.
     """
 
-    def __init__(self, prefix: str) -> None:
+    def __init__(self, prefix: str, *, calls_last: bool) -> None:
+        """`calls_last`: the target takes nothing of a reply after its calls but more calls."""
         self._prefix = prefix
+        self._joins = (Call,) if calls_last else _OF_A_REPLY
         self._open: dict[str, Result | None] = {}
         self._answered = 0
         self._held: deque[Spoken] = deque()
@@ -64,7 +66,7 @@ class Orderer:
                 self._answered += 1
                 if self._answered == len(self._open):
                     queue.extendleft(reversed(self._close_group(out)))
-            elif kind in _OF_A_REPLY and self._answered == 0 and self._continues(item):
+            elif kind in self._joins and self._answered == 0 and self._continues(item):
                 self._write(item, out)
             else:
                 self._held.append(item)

@@ -41,18 +41,21 @@ class Expected:
         self._target = target
         self.row = array("q")
         self.items = 0
-        self._cut = 0
 
     def watch(self, steps: Iterable[Step]) -> Iterator[Step]:
         """Pass `steps` on, noting what each must read back as."""
-        add = self.row.append
+        behind = array("q")
         for step in steps:
             if isinstance(step, Fold):
                 self._fold(step)
-            elif not isinstance(step, Cut):
+            elif isinstance(step, Cut):
+                # What stands before it is in the file, but on no line that leads to the end.
+                behind, self.row = self.row or behind, array("q")
+            else:
                 self.items += 1
-                add(_number(step, self._target))
+                self.row.append(_number(step, self._target))
             yield step
+        self.row = self.row or behind
 
     def _fold(self, fold: Fold) -> None:
         kept = (*fold.before, *fold.after)

@@ -1,0 +1,58 @@
+"""Any transcript that the model can express, through each writer and back."""
+
+from __future__ import annotations
+
+import tempfile
+import uuid
+from pathlib import Path
+
+import pytest
+from hypothesis import HealthCheck, given, settings
+from tests.native.convert.transcripts import Invented, sessions, unaccounted
+
+from hhd.native.convert.conversion import Converter, Reading, Wish
+from hhd.native.convert.history import History
+from hhd.native.opening import open_session
+from hhd_protocol.transcript import Call, Harness, Result
+
+
+def convert(source: Invented, target: Harness, folder: Path) -> tuple[list[object], object]:
+    path = folder / "source"
+    path.write_bytes(b"x\n")
+
+    def opened(which: Path) -> Reading:
+        return source if which == path else open_session(which, harness=target)
+
+    converter = Converter(
+        open_reading=opened,
+        history=History(folder / "history"),
+        error_key=b"k" * 32,
+        fresh_id=lambda: str(uuid.uuid4()),
+    )
+    manifest = converter.convert(path, Wish(target=target, home=folder / "home", cwd="/home/bob/w", anew=True))
+    assert manifest.path is not None
+    with open_session(manifest.path, harness=target) as reading:
+        return list(reading.items()), manifest.losses
+
+
+@pytest.mark.parametrize("target", Harness)
+@settings(max_examples=60, deadline=None, suppress_health_check=list(HealthCheck))
+@given(source=sessions())
+def test_what_is_read_back_is_what_was_meant_and_nothing_is_lost_silently(target: Harness, source: Invented) -> None:
+    # The conversion itself compares what it wrote with what it meant, item by item, and raises where they differ.
+    with tempfile.TemporaryDirectory() as folder:
+        items, losses = convert(source, target, Path(folder))
+    calls = [item.id for item in items if isinstance(item, Call)]
+    assert sorted(calls) == sorted(item.call for item in items if isinstance(item, Result))
+    assert len(set(calls)) == len(calls)
+    assert unaccounted(source.all_items, items, losses) == []  # type: ignore[arg-type]
+
+
+@pytest.mark.long
+@pytest.mark.parametrize("target", Harness)
+@settings(max_examples=1500, deadline=None, suppress_health_check=list(HealthCheck))
+@given(source=sessions())
+def test_the_same_for_many_more(target: Harness, source: Invented) -> None:
+    with tempfile.TemporaryDirectory() as folder:
+        items, losses = convert(source, target, Path(folder))
+    assert unaccounted(source.all_items, items, losses) == []  # type: ignore[arg-type]
