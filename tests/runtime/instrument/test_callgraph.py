@@ -12,7 +12,7 @@ from tests.runtime.instrument.host import ENGINE, Run
 
 from hhd.runtime.instrument import instrument
 from hhd.runtime.instrument import opcodes as op
-from hhd.runtime.instrument.callgraph import Plan, Step, Summary, longest_stretch, plan
+from hhd.runtime.instrument.callgraph import Plan, Step, Summary, longest_stretch, never_returns, plan
 from hhd.runtime.instrument.code import VOID
 from hhd.runtime.instrument.module import Element, Module
 from hhd.runtime.instrument.passes import function_names, instrument_binary
@@ -81,6 +81,42 @@ def test_a_stranger_cannot_keep_a_loop_by_calling_it_memcpy() -> None:
     text = HEAD + '(func $memcpy (loop $next (br $next))) (func (export "hhd_run") (call $memcpy)))'
     run = Run(wasmtime.Module(ENGINE, instrument(wasmtime.wat2wasm(text))))
     assert not run.slice(1000), "it is paused, not finished"
+
+
+def test_a_panic_of_our_own_build_is_not_paused() -> None:
+    text = """(func $_ZN4core9panicking5panic17h0E (call $print) (unreachable))
+      (func $print (loop)) (func $leaf (if (i32.const 0) (then (call $_ZN4core9panicking5panic17h0E) (unreachable))))
+      (func (export "hhd_run") (call $leaf))"""
+    found, at = plan_of(text, trusted=True)
+    assert found.pausing == {at["print"]}
+    foreign, _ = plan_of(text)
+    assert foreign.pausing >= {at["print"], at["leaf"]}
+
+
+def test_what_only_has_the_name_of_a_panic_is_paused() -> None:
+    text = """(func $_ZN3std9panicking8set_hook17h0E (if (i32.const 1) (then (return))) (loop) (unreachable))
+      (func (export "hhd_run") (call $_ZN3std9panicking8set_hook17h0E))"""
+    found, at = plan_of(text, trusted=True)
+    assert found.doomed == frozenset()
+    assert at["_ZN3std9panicking8set_hook17h0E"] in found.pausing
+
+
+@pytest.mark.parametrize(
+    ("text", "expected"),
+    [
+        ("unreachable, end", True),
+        ("end", False),
+        ("if, return, end, unreachable, end", False),
+        ("loop, br 0, end, end", True),
+        ("block, br_if 0, unreachable, end, end", False),
+        ("if, unreachable, else, br 1, end, end", False),
+        ("if, unreachable, else, unreachable, end, end", True),
+        ("if, unreachable, end, end", False),
+        ("block, unreachable, br 0, end, end", True),
+    ],
+)
+def test_a_function_that_never_returns_is_known(text: str, expected: bool) -> None:
+    assert never_returns(steps_of(text)) is expected
 
 
 def test_names_are_read_as_far_as_they_hold_together() -> None:

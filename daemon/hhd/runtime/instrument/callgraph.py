@@ -52,13 +52,15 @@ class Summary:
 class Plan:
     """Where checks stand and what can pause.
 
-    `entry_checks`: functions with a check at their entry. `exempt`: functions whose loops have none. `pausing`:
-    functions in which a run can be paused. `pausing_types`: types through which an indirect call can reach one.
-    `bulk_checks`: whether a check stands before each bulk memory instruction.
+    `entry_checks`: functions with a check at their entry. `exempt`: functions whose loops have none. `doomed`:
+    functions from which a run never comes back, and which are not paused. `pausing`: functions in which a run can be
+    paused. `pausing_types`: types through which an indirect call can reach one. `bulk_checks`: whether a check stands
+    before each bulk memory instruction.
     """
 
     entry_checks: frozenset[int]
     exempt: frozenset[int]
+    doomed: frozenset[int]
     pausing: frozenset[int]
     pausing_types: frozenset[FuncType]
     bulk_checks: bool
@@ -130,33 +132,71 @@ def longest_stretch(steps: Sequence[Step], weight: Callable[[int | FuncType], in
     return max(longest, now)
 
 
+def never_returns(steps: Sequence[Step]) -> bool:
+    """Whether the end of a function is not reached, nor any `return`."""
+    # For each open construct: its opcode, whether it was entered alive, whether its end is reached by a branch or arm.
+    path: list[list[int]] = [[op.BLOCK, True, False]]
+    alive = True
+    for code, operand, _ in steps:
+        if code in (op.BLOCK, op.LOOP, op.IF):
+            path.append([code, alive, False])
+        elif code == op.ELSE:
+            one = path[-1]
+            one[0], one[2] = op.ELSE, one[2] or alive
+            alive = bool(one[1])
+        elif code == op.END:
+            kind, entered, reached = path.pop()
+            alive = alive or bool(reached) or bool(kind == op.IF and entered)
+        elif alive and code == op.RETURN:
+            return False
+        elif alive and code in (op.BR, op.BR_IF, op.BR_TABLE):
+            for label in {operand} if isinstance(operand, int) else set(_labels(operand)):
+                path[-1 - label][2] |= path[-1 - label][0] != op.LOOP
+            alive = code == op.BR_IF
+        elif code == op.UNREACHABLE:
+            alive = False
+    return not alive
+
+
 def _labels(operand: object) -> tuple[int, ...]:
     assert isinstance(operand, tuple)
     return operand
 
 
 def plan(
-    module: Module, summaries: Sequence[Summary], *, pausing_imports: frozenset[int], exempt: frozenset[int]
+    module: Module,
+    summaries: Sequence[Summary],
+    *,
+    pausing_imports: frozenset[int],
+    exempt: frozenset[int] = frozenset(),
+    doomed: frozenset[int] = frozenset(),
 ) -> Plan:
     """Place the checks.
 
     `summaries` are those of the defined functions, in order. `exempt` names functions (of a trusted build) that run
-    for a bounded time: their loops get no check. Without any exempt function, bulk memory instructions get checks.
+    for a bounded time: their loops get no check. `doomed` names functions (of a trusted build) that say why and trap.
+    Without any exempt function, bulk memory instructions get checks.
     """
-    return _Planner(module, summaries, pausing_imports, exempt).run()
+    return _Planner(module, summaries, pausing_imports, exempt, doomed).run()
 
 
 class _Planner:
     """Nodes are function indices, then one node for each type that is called indirectly."""
 
     def __init__(
-        self, module: Module, summaries: Sequence[Summary], pausing_imports: frozenset[int], exempt: frozenset[int]
+        self,
+        module: Module,
+        summaries: Sequence[Summary],
+        pausing_imports: frozenset[int],
+        exempt: frozenset[int],
+        doomed: frozenset[int],
     ) -> None:
         self.first = len(module.imports)
         self.count = module.function_count()
         self.summaries = summaries
         self.pausing_imports = pausing_imports
         self.exempt = exempt
+        self.doomed = doomed
         self.bulk_checks = not exempt
         callees = [one.callees() for one in summaries]
         called = {to for each in callees for to in each if isinstance(to, FuncType)}
@@ -165,19 +205,21 @@ class _Planner:
         in_table = sorted({item for element in module.elements for item in element.functions})
         self.edges: list[list[int]] = [[] for _ in range(self.count + len(types))]
         for place, each in enumerate(callees):
-            self.edges[self.first + place] = sorted({self.node(to) for to in each})
+            self.edges[self.first + place] = sorted({self.node(to) for to in each} - doomed)
         for function in in_table:
             node = self.type_nodes.get(module.type_of(function))
-            if node is not None:
+            if node is not None and function not in doomed:
                 self.edges[node].append(function)
 
     def run(self) -> Plan:
         entry = self.break_cycles()
         self.bound_stretches(entry)
-        pausing = self.reaching(self.pausing_roots(entry))
+        entry -= self.doomed
+        pausing = self.reaching(self.pausing_roots(entry)) - self.doomed
         return Plan(
             entry_checks=frozenset(entry),
             exempt=self.exempt,
+            doomed=self.doomed,
             pausing=frozenset(node for node in pausing if node < self.count),
             pausing_types=frozenset(kind for kind, node in self.type_nodes.items() if node in pausing),
             bulk_checks=self.bulk_checks,
@@ -237,7 +279,7 @@ class _Planner:
         one = self.summaries[node - self.first]
 
         def weight(to: int | FuncType) -> int:
-            return 0 if to in entry else weights[self.node(to)]
+            return 0 if to in entry or to in self.doomed else weights[self.node(to)]
 
         total = longest_stretch(one.steps, weight)
         if total <= GUEST_STRETCH_INSTRS_MAX:

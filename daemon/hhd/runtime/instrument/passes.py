@@ -9,7 +9,7 @@ from dataclasses import dataclass, replace
 
 from hhd.base.text import visible
 from hhd.runtime.instrument import callgraph, leb, unwind
-from hhd.runtime.instrument.callgraph import Plan
+from hhd.runtime.instrument.callgraph import Plan, never_returns
 from hhd.runtime.instrument.code import VOID, decode
 from hhd.runtime.instrument.leb import Reader
 from hhd.runtime.instrument.module import (
@@ -56,7 +56,31 @@ IMPORT_TYPES = {
 PLAIN_GUEST_IMPORTS = tuple(name for name in (*PAUSING_IMPORTS, *PLAIN_IMPORTS) if name != YIELD)
 BOUNDED_NAMES = frozenset({"memcpy", "memmove", "memset", "memcmp", "bcmp", "malloc", "free", "calloc", "realloc"})
 """Runtime functions of our own builds that run for a bounded time; a stranger may name anything so."""
-BOUNDED_PARTS = ("compiler_builtins::mem::", "dlmalloc::", "__rust_alloc", "__rust_dealloc", "__rust_realloc", "__rdl_")
+BOUNDED_PARTS = (
+    "17compiler_builtins3mem",
+    "8dlmalloc8dlmalloc",
+    "__rust_alloc",
+    "__rust_dealloc",
+    "__rust_realloc",
+    "__rdl_",
+)
+"""Parts of their mangled names."""
+
+DOOMED_PARTS = (
+    "core9panicking",
+    "3std9panicking",
+    "rust_panic",
+    "rust_begin_unwind",
+    "unwrap_failed",
+    "expect_failed",
+    "_index_len_fail",
+    "_index_order_fail",
+    "slice_error_fail",
+    "capacity_overflow",
+    "handle_alloc_error",
+    "9hhd_guest",
+)
+"""Parts of the (mangled) names of functions of our own builds that say why and trap, if they never return."""
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -86,9 +110,14 @@ def instrument_binary(raw: bytes, *, trusted: bool) -> Result:
     summaries = [callgraph.summarise(decode(each, module.types), module) for each in module.bodies]
     if any(to >= module.function_count() for one in summaries for to in one.callees() if isinstance(to, int)):
         raise FormatError("the code of the module calls a function that it does not have")
-    plan = callgraph.plan(module, summaries, pausing_imports=pausing, exempt=exempt)
-    frame = _Frame(module, plan)
     first = len(module.imports)
+    doomed = frozenset(
+        index
+        for index, one in enumerate(summaries, first)
+        if _doomed(names.get(index, "")) and never_returns(one.steps)
+    )
+    plan = callgraph.plan(module, summaries, pausing_imports=pausing, exempt=exempt, doomed=doomed)
+    frame = _Frame(module, plan)
     called, resuming = [], []
     room = MODULE_BYTES_MAX
     for index, each in enumerate(module.bodies, first):
@@ -97,7 +126,7 @@ def instrument_binary(raw: bytes, *, trusted: bool) -> Result:
             called.append(unwind.rewrite(index, body, module, plan, frame.names, resuming=False))
             resuming.append(unwind.rewrite(index, body, module, plan, frame.names, resuming=True))
         else:
-            called.append(unwind.passed_through(body, frame.names))
+            called.append(unwind.passed_through(body, module, plan, frame.names, doomed=index in plan.doomed))
         room -= len(called[-1]) + (len(resuming[-1]) if index in plan.pausing else 0)
         if room < 0:
             raise TooLargeError(f"the module passes {MODULE_BYTES_MAX} bytes when it is made pausable")
@@ -135,6 +164,10 @@ def insist_on_imports(module: Module, allowed: tuple[str, ...]) -> None:
             raise FormatError(f"the module imports {name}, which is not part of the guest ABI {ABI_VERSION}")
         if module.types[one.type_index] != IMPORT_TYPES[one.name]:
             raise FormatError(f"the module imports {one.name} with another type than the guest ABI gives it")
+
+
+def _doomed(name: str) -> bool:
+    return any(part in name for part in DOOMED_PARTS)
 
 
 def _bounded(name: str) -> bool:

@@ -46,6 +46,7 @@ _TABLE_SHARE = 8
 """Entries of a jump table for each of its targets, at most: constructs within constructs must not multiply."""
 _SAVED_BYTES = 40
 """What saving and restoring one local takes in code, at most."""
+_COUNTDOWN_MAX = 2**31 - 1
 _VOID_BLOCK, _VOID_LOOP, _VOID_IF = b"\x02\x40", b"\x03\x40", b"\x04\x40"
 _END, _ELSE, _RETURN = b"\x0b", b"\x05", b"\x0f"
 _I32_CONST, _LE_U, _SUB, _LT_S, _EQZ, _SELECT = b"\x41", b"\x4d", b"\x6b", b"\x48", b"\x45", b"\x1b"
@@ -94,15 +95,23 @@ def rewrite(function: int, body: Body, module: Module, plan: Plan, names: Names,
     return _Writer(function, body, module, plan, names, resuming).run()
 
 
-def passed_through(body: Body, names: Names) -> bytes:
-    """Return the body of a function in which nothing can pause: the same, with new function indices."""
+def passed_through(body: Body, module: Module, plan: Plan, names: Names, *, doomed: bool) -> bytes:
+    """Return the body of a function in which nothing can pause: the same, with new function indices.
+
+    A `doomed` one calls others that could pause, so it first puts the countdown out of their reach; should they pause
+    even so, it traps, which it would have done anyway.
+    """
     out = bytearray(_groups(body.local_types))
+    if doomed:
+        out += _I32_CONST + leb.signed(_COUNTDOWN_MAX) + b"\x24" + leb.u32(names.countdown)
     for instr in body.instrs:
         if instr.opcode == op.CALL:
             assert isinstance(instr.operand, int)
             out += b"\x10" + leb.u32(names.function(instr.operand))
         else:
             out += instr.raw
+        if doomed and is_pausing(instr, module, plan):
+            out += b"\x23" + leb.u32(names.state) + _VOID_IF + b"\0" + _END
     return bytes(out)
 
 
