@@ -23,6 +23,7 @@ from pathlib import Path
 ROOT = Path(__file__).resolve().parents[2]
 WORKSPACE = ROOT / "guest"
 MODULES = ROOT / "daemon" / "hhd" / "runtime" / "modules"
+FIXTURES = ROOT / "tests" / "fixtures"
 TARGET = "wasm32-unknown-unknown"
 DEBIAN_CRATES = Path("/usr/share/cargo/registry")
 
@@ -31,24 +32,32 @@ sys.path[:0] = [str(ROOT / "daemon"), str(ROOT / "protocol")]
 
 @dataclass(frozen=True, kw_only=True)
 class Program:
-    """One row of the table: a crate of the workspace, the folders it is made of, and where its module goes."""
+    """One row of the table: a crate of the workspace and the folders it is made of.
+
+    Instrumented modules of shipped programs go with the package; the plain module of another is a test fixture.
+    `features` are WebAssembly features beyond FEATURES.
+    """
 
     crate: str
     folders: tuple[str, ...]
     shipped: bool = True
+    features: tuple[str, ...] = ()
+
+    def path(self) -> Path:
+        """Where its module is kept."""
+        return MODULES / f"{self.crate}.wasm" if self.shipped else FIXTURES / f"{self.crate}.plain.wasm"
 
 
 PROGRAMS = (
     Program(crate="agent", folders=("hhd-guest", "agent")),
     Program(crate="spin", folders=("hhd-guest", "spin")),
-    Program(crate="bench", folders=("hhd-guest", "bench"), shipped=False),
+    Program(crate="bench", folders=("hhd-guest", "bench"), shipped=False, features=("simd128",)),
 )
 """Every guest program. A row, a workspace member and `make guest` are all that a new one needs."""
 
 FEATURES = ("mutable-globals", "bulk-memory", "nontrapping-fptoint")
 RUSTFLAGS = (
     "-Clinker-flavor=wasm-ld",
-    "-Ctarget-feature=" + ",".join(f"+{one}" for one in FEATURES),
     "-Clink-arg=--export=__stack_pointer",
     "-Clink-arg=-zstack-size=131072",
 )
@@ -60,6 +69,7 @@ WASM_OPT = (
     "--enable-bulk-memory",
     "--enable-sign-ext",
     "--enable-nontrapping-float-to-int",
+    "--enable-simd",
 )
 
 
@@ -78,12 +88,13 @@ def version(path: str) -> str:
     return said.splitlines()[0].strip()
 
 
-def compile_crates(target_folder: Path, crates: list[str]) -> None:
+def compile_crates(target_folder: Path, crates: list[str], features: tuple[str, ...] = ()) -> None:
     """Compile crates to plain modules under `target_folder`."""
+    enabled = "-Ctarget-feature=" + ",".join(f"+{one}" for one in (*FEATURES, *features))
     linker = next((name for name in ("wasm-ld-14", "wasm-ld", "rust-lld") if shutil.which(name)), "rust-lld")
     settings = {
         f"target.{TARGET}.linker": f'"{linker}"',
-        f"target.{TARGET}.rustflags": json.dumps(list(RUSTFLAGS)),
+        f"target.{TARGET}.rustflags": json.dumps([enabled, *RUSTFLAGS]),
     }
     if DEBIAN_CRATES.is_dir():
         settings["source.crates-io.replace-with"] = '"debian"'
@@ -125,15 +136,19 @@ def source_hash(program: Program) -> str:
     return digest.hexdigest()
 
 
-def build(programs: list[Program], target_folder: Path) -> dict[str, bytes]:
-    """Build programs; return the instrumented modules by name."""
-    from hhd.runtime.instrument.passes import instrument_binary
+def build(programs: list[Program], target_folder: Path) -> dict[Path, bytes]:
+    """Build programs; return what they are made into, by where it goes."""
+    from hhd.runtime.instrument import instrument
 
-    compile_crates(target_folder, [program.crate for program in programs])
-    return {
-        program.crate: instrument_binary(plain_module(target_folder, program.crate), trusted=True).module
-        for program in programs
-    }
+    built = {}
+    for features in sorted({program.features for program in programs}):
+        group = [program for program in programs if program.features == features]
+        folder = target_folder.joinpath(*features)
+        compile_crates(folder, [program.crate for program in group], features)
+        for program in group:
+            plain = plain_module(folder, program.crate)
+            built[program.path()] = instrument(plain, trusted=True) if program.shipped else plain
+    return built
 
 
 def manifest_entry(program: Program, module: bytes) -> dict[str, object]:
@@ -145,53 +160,46 @@ def manifest_entry(program: Program, module: bytes) -> dict[str, object]:
     }
 
 
-def manifest(modules: dict[str, bytes], before: dict[str, object]) -> dict[str, object]:
-    """The manifest: the rows of `modules` anew, the others as they were."""
+def manifest(built: dict[Path, bytes], before: dict[str, object]) -> dict[str, object]:
+    """The manifest: the rows of what was built anew, the others as they were."""
     from hhd.runtime.instrument.passes import PASS_VERSION
 
     kept = before.get("modules", {})
     assert isinstance(kept, dict)
-    rows = {
-        program.crate: manifest_entry(program, modules[program.crate])
-        for program in PROGRAMS
-        if program.crate in modules
-    }
+    fresh = [program for program in PROGRAMS if program.path() in built]
+    rows = {program.crate: manifest_entry(program, built[program.path()]) for program in fresh}
     tools = {name: version(tool(name.upper().replace("-", "_"), name)) for name in ("rustc", "wasm-opt")}
     return {"modules": dict(sorted({**kept, **rows}.items())), "pass": PASS_VERSION, "tools": tools}
 
 
-def differences(modules: dict[str, bytes]) -> list[str]:
-    """Names of modules that are not as committed."""
-    committed = {name: MODULES / f"{name}.wasm" for name in modules}
-    return [
-        name for name, raw in modules.items() if not committed[name].exists() or committed[name].read_bytes() != raw
-    ]
+def differences(built: dict[Path, bytes]) -> list[str]:
+    """What is not as committed."""
+    return [path.name for path, raw in built.items() if not path.exists() or path.read_bytes() != raw]
 
 
 def main() -> None:
     """Build what was named, or everything that is shipped."""
     parser = argparse.ArgumentParser(description=(__doc__ or "").splitlines()[0])
     parser.add_argument("--check", action="store_true", help="compare with what is committed, write nothing")
-    parser.add_argument("program", nargs="*", help="crates to build; all that are shipped when none is named")
+    parser.add_argument("program", nargs="*", help="crates to build; all when none is named")
     options = parser.parse_args()
     known = {program.crate: program for program in PROGRAMS}
     if unknown := [name for name in options.program if name not in known]:
         parser.error(f"there is no program named {unknown[0]}; there is: {', '.join(known)}")
-    chosen = [known[name] for name in options.program] or [one for one in PROGRAMS if one.shipped]
+    chosen = [known[name] for name in options.program] or list(PROGRAMS)
     if options.check:
         with tempfile.TemporaryDirectory() as folder:
             if wrong := differences(build(chosen, Path(folder))):
                 sys.exit(f"build: not as committed: {', '.join(wrong)} (run `make guest` and commit)")
         print("build: every module is as committed")
         return
-    modules = build(chosen, WORKSPACE / "target")
-    MODULES.mkdir(exist_ok=True)
+    built = build(chosen, WORKSPACE / "target")
     path = MODULES / "manifest.json"
     before = json.loads(path.read_text()) if path.exists() else {}
-    for name, raw in modules.items():
-        (MODULES / f"{name}.wasm").write_bytes(raw)
-        print(f"build: {name}.wasm, {len(raw)} bytes")
-    path.write_text(json.dumps(manifest(modules, before), indent=2) + "\n")
+    for place, raw in built.items():
+        place.write_bytes(raw)
+        print(f"build: {place.name}, {len(raw)} bytes")
+    path.write_text(json.dumps(manifest(built, before), indent=2) + "\n")
 
 
 if __name__ == "__main__":

@@ -71,7 +71,7 @@ class Run:
 
     def slice(self, checks: int | None = None) -> bool:
         """Run until finished (True), or paused (False) by an effect or after `checks` checks."""
-        one = _Slice(self, checks)
+        one = Slice(self, checks)
         try:
             return one.run()
         finally:
@@ -88,7 +88,9 @@ def run_cut(text: str, cuts: Sequence[int] = (0, 1, 2, 5), replies: Sequence[byt
     return runs
 
 
-class _Slice:
+class Slice:
+    """One stretch of a run in an instance of its own."""
+
     def __init__(self, run: Run, checks: int | None) -> None:
         self.run_ = run
         self.checks = checks
@@ -141,10 +143,15 @@ class _Slice:
         self.run_.calls += 1
         if self.ended_rewind():
             return
-        if self.checks is None:
-            self.countdown.set_value(self.store, 2**31 - 1)
+        if self.goes_on():
             return
         self.unwind()
+
+    def goes_on(self) -> bool:
+        """Whether the guest runs on after a check; sets its countdown anew if so."""
+        if self.checks is None:
+            self.countdown.set_value(self.store, 2**31 - 1)
+        return self.checks is None
 
     def effect(self, op: int, op_len: int, request: int, request_len: int) -> int:
         run = self.run_
