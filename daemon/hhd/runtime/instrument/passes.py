@@ -11,6 +11,7 @@ from hhd.base.text import visible
 from hhd.runtime.instrument import callgraph, leb, unwind
 from hhd.runtime.instrument.callgraph import Plan, never_returns
 from hhd.runtime.instrument.code import VOID, decode
+from hhd.runtime.instrument.frames import FrameFunctions
 from hhd.runtime.instrument.leb import Reader
 from hhd.runtime.instrument.module import (
     I32,
@@ -196,7 +197,7 @@ class _Frame:
     """What is added around the functions: one import, three globals, some functions, their exports and table entries.
 
     Functions stand in this order: imports, `yield`, the functions as they were, those of `_added_functions`, the
-    resuming forms of those that can pause.
+    resuming forms of those that can pause, those of `FrameFunctions`.
     """
 
     def __init__(self, module: Module, plan: Plan) -> None:
@@ -205,15 +206,15 @@ class _Frame:
         first = len(module.imports)
         globals_ = len(module.globals)
         self.pausing = sorted(index for index in plan.pausing if index >= first)
-        push = module.function_count() + 1
-        resuming_first = push + len(_ADDED)
+        self.added_first = module.function_count() + 1
+        resuming_first = self.added_first + len(HOST_EXPORTS)
         in_table = {item for element in module.elements for item in element.functions}
         self.in_table = [index for index in self.pausing if index in in_table]
         self.names = unwind.Names(
             state=globals_,
             pointer=globals_ + 1,
             countdown=globals_ + 2,
-            push=push,
+            frames=FrameFunctions(first=resuming_first + len(self.pausing), pointer_global=globals_ + 1),
             yield_import=first,
             first_defined=first,
             resuming={index: resuming_first + place for place, index in enumerate(self.pausing)},
@@ -231,8 +232,9 @@ class _Frame:
         entry = module.export(ENTRY)
         assert entry is not None
         added = _added_functions(names, entry.index)
-        own_types = [self.type_index(kind) for _, kind in _ADDED]
+        own_types = [self.type_index(kind) for _, kind in HOST_EXPORTS]
         own_types += [module.type_index_of(index) for index in self.pausing]
+        own_types += [self.type_index(kind) for kind, _ in names.frames.functions()]
         zero = Global(value_type=I32, mutable=True, init=b"\x41\0\x0b")
         stamp = codec.encode({"abi": ABI_VERSION, "pass": PASS_VERSION})
         return replace(
@@ -244,7 +246,7 @@ class _Frame:
             globals=(*module.globals, zero, zero, zero),
             exports=tuple(self.exports()),
             elements=tuple(self.elements()),
-            bodies=(*called, *added, *resuming),
+            bodies=(*called, *added, *resuming, *(body for _, body in names.frames.functions())),
             customs=((INSTRUMENTED_SECTION, stamp),),
         )
 
@@ -264,9 +266,8 @@ class _Frame:
         ]
         countdown = Export(name=COUNTDOWN, kind=KIND_GLOBAL, index=names.countdown)
         added = [
-            Export(name=name, kind=KIND_FUNCTION, index=names.push + place)
-            for place, (name, _) in enumerate(_ADDED)
-            if name
+            Export(name=name, kind=KIND_FUNCTION, index=self.added_first + place)
+            for place, (name, _) in enumerate(HOST_EXPORTS)
         ]
         return [*kept, *globals_, countdown, *added]
 
@@ -283,8 +284,7 @@ class _Frame:
 
 
 _TAKES, _GIVES = FuncType(_I32, b""), FuncType(b"", _I32)
-_ADDED = (
-    ("", FuncType(_I32, _I32)),
+HOST_EXPORTS = (
     ("asyncify_start_unwind", _TAKES),
     ("asyncify_stop_unwind", VOID),
     ("asyncify_start_rewind", _TAKES),
@@ -292,25 +292,15 @@ _ADDED = (
     ("asyncify_get_state", _GIVES),
     (ENTRY, VOID),
 )
-"""Export name (none for the first) and type of each function that the pass adds."""
-HOST_EXPORTS = _ADDED[1:]
-"""Name and type of each function that a host works with."""
+"""Export name and type of each function that a host works with."""
 
 
 def _added_functions(names: unwind.Names, entry: int) -> list[bytes]:
-    """The bodies of `_ADDED`, in its order."""
+    """The bodies of `HOST_EXPORTS`, in its order."""
     state, pointer = leb.u32(names.state), leb.u32(names.pointer)
-    load_next, load_end = b"\x28\x02\x00", b"\x28\x02\x04"
-    # push(size): the address of a new frame of `size` bytes; traps when there is no room for it.
-    push = (
-        b"\x01\x01\x7f"
-        + (b"\x23" + pointer + load_end + b"\x23" + pointer + load_next + b"\x22\x01\x6b\x20\x00\x49")
-        + (b"\x04\x40\x00\x0b")
-        + (b"\x23" + pointer + b"\x20\x01\x20\x00\x6a\x36\x02\x00\x20\x01\x0b")
-    )
     start = [b"\0\x41" + bytes([value]) + b"\x24" + state + b"\x20\0\x24" + pointer + b"\x0b" for value in (1, 2)]
     stop = b"\0\x41\0\x24" + state + b"\x0b"
     called = b"\x10" + leb.u32(names.function(entry))
     rewound = b"\x10" + leb.u32(names.resuming[entry]) if entry in names.resuming else called
     enter = b"\0\x23" + state + b"\x04\x40" + rewound + b"\x05" + called + b"\x0b\x0b"
-    return [push, start[0], stop, start[1], stop, b"\0\x23" + state + b"\x0b", enter]
+    return [start[0], stop, start[1], stop, b"\0\x23" + state + b"\x0b", enter]

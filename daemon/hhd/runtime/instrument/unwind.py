@@ -19,8 +19,9 @@ from hhd.runtime.instrument import leb
 from hhd.runtime.instrument import opcodes as op
 from hhd.runtime.instrument.callgraph import Plan
 from hhd.runtime.instrument.code import Body, Instr
+from hhd.runtime.instrument.frames import TRAILER_BYTES, FrameFunctions, groups
 from hhd.runtime.instrument.liveness import live_after
-from hhd.runtime.instrument.module import F32, F64, I32, I64, V128, VALUE_BYTES, FuncType, Module
+from hhd.runtime.instrument.module import F32, F64, I32, I64, V128, FuncType, Module
 from hhd.runtime.instrument.opcodes import PLAIN
 from hhd.runtime.instrument.shape import CHECK, Construct, Shape, is_pausing, label_types, shape
 from hhd_protocol.errors import FormatError, TooLargeError
@@ -38,18 +39,15 @@ _ZERO = {
     F64: b"\x44" + bytes(8),
     V128: b"\xfd\x0c" + bytes(16),
 }
-_LOAD = {I32: b"\x28\x02", I64: b"\x29\x02", F32: b"\x2a\x02", F64: b"\x2b\x02", V128: b"\xfd\x00\x02"}
-_STORE = {I32: b"\x36\x02", I64: b"\x37\x02", F32: b"\x38\x02", F64: b"\x39\x02", V128: b"\xfd\x0b\x02"}
-FRAME_TRAILER_BYTES = 8
-"""At the end of a frame: the function's slot in the table, the number of the site."""
 _TABLE_SHARE = 8
 """Entries of a jump table for each of its targets, at most: constructs within constructs must not multiply."""
-_SAVED_BYTES = 40
+_SAVED_BYTES = 10
 """What saving and restoring one local takes in code, at most."""
 _COUNTDOWN_MAX = 2**31 - 1
 _VOID_BLOCK, _VOID_LOOP, _VOID_IF = b"\x02\x40", b"\x03\x40", b"\x04\x40"
 _END, _ELSE, _RETURN = b"\x0b", b"\x05", b"\x0f"
-_I32_CONST, _LE_U, _SUB, _LT_S, _EQZ, _SELECT = b"\x41", b"\x4d", b"\x6b", b"\x48", b"\x45", b"\x1b"
+_I32_CONST, _DROP, _SELECT = b"\x41", b"\x1a", b"\x1b"
+_EQZ, _LT_S, _LE_U, _ADD, _SUB = b"\x45", b"\x48", b"\x4d", b"\x6a", b"\x6b"
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -59,7 +57,7 @@ class Names:
     state: int
     pointer: int
     countdown: int
-    push: int
+    frames: FrameFunctions
     yield_import: int
     first_defined: int
     resuming: Mapping[int, int]
@@ -136,8 +134,8 @@ class _Writer:
         self.stack: list[int] = []
         self.path: list[_Open] = []
         self.depth = 0
+        self.tight: _Open | None = None
         self.rewinding = self.fresh(I32)
-        self.frame = self.fresh(I32)
         self.scratch = self.fresh(I32)
 
     # Locals
@@ -210,7 +208,9 @@ class _Writer:
             self.stack += pushes
             self.out += raw
         elif place in self.shape.sites:
-            self.write_site(place, instr)
+            # The check of a tight loop was written with its head.
+            if self.tight is None:
+                self.write_site(place, instr)
         elif code == op.LOCAL_GET:
             self.stack.append(self.local_type(operand))
             self.out += raw
@@ -308,18 +308,57 @@ class _Writer:
             self.write_choice(construct, condition, has_sites)
             self.release([condition])
         self.path.append(one)
-        if self.is_own_check(construct):
-            one.counter = self.fresh(I32)
-            self.read_counter()
+        if self.has_only_its_check(construct):
+            self.open_tight_loop(one)
+            return
         self.out += {op.BLOCK: _VOID_BLOCK, op.LOOP: _VOID_LOOP, op.IF: _VOID_IF}[construct.opcode]
         self.depth += 1
         one.level, one.height = self.depth, len(self.stack)
         self.begin_arm(construct.stops)
 
-    def is_own_check(self, construct: Construct) -> bool:
+    def has_only_its_check(self, construct: Construct) -> bool:
         """Whether the only site of a construct is the check at its own head."""
         single = construct.opcode == op.LOOP and construct.low == construct.high
         return single and self.shape.instrs[construct.start + 1].opcode == CHECK
+
+    def open_tight_loop(self, one: _Open) -> None:
+        """Begin a loop that calls nothing but `yield`, in two: the call in the outer, the program's turns in the inner.
+
+        So an engine keeps the inner loop's values in registers, the countdown among them: it is in a local, which goes
+        back to the global wherever the loop is left.
+        """
+        place = one.construct.start + 1
+        counter, due = self.fresh(I32), self.fresh(I32)
+        countdown = leb.u32(self.names.countdown)
+        self.const(0)
+        self.set(due)
+        self.out += b"\x23" + countdown
+        self.set(counter)
+        self.out += _VOID_LOOP
+        self.write_if_rewinding_or(self.saved_locals(place, one.params), b"\x20" + leb.u32(due))
+        self.write_yield(self.saved_locals(place, one.params), place)
+        # The inner loop takes one off for the check that has just been paid for.
+        self.const(0)
+        self.set(due)
+        self.out += b"\x23" + countdown
+        self.const(1)
+        self.out += _ADD
+        self.set(counter)
+        self.out += _END + _VOID_LOOP
+        self.get(counter)
+        self.const(1)
+        self.out += _SUB + b"\x22" + leb.u32(counter)
+        self.const(0)
+        self.out += _LT_S + _VOID_IF
+        self.const(1)
+        self.set(due)
+        self.out += b"\x20" + leb.u32(counter) + b"\x24" + countdown + b"\x0c\x02" + _END
+        self.release([due])
+        self.depth += 2
+        one.level, one.height, one.counter = self.depth, len(self.stack), counter
+        self.tight = one
+        self.get_all(one.params)
+        self.stack += one.construct.type.params
 
     def write_choice(self, construct: Construct, condition: int, has_sites: bool) -> None:
         """Push the condition of an `if`; while rewinding, whether the site is in its first arm."""
@@ -366,10 +405,9 @@ class _Writer:
 
     def write_entry(self) -> None:
         """Read from the last frame at which site the function was left."""
-        self.out += b"\x23" + leb.u32(self.names.pointer) + b"\x28\x02\x00"
-        self.const(4)
-        self.out += _SUB + b"\x28\x02\x00"
+        self.out += self.names.frames.call(push=False, kind=I32, count=2)
         self.set(self.rewinding)
+        self.out += _DROP
 
     def land_here(self) -> None:
         """End the innermost block of `begin_arm`: a rewind comes in here, with an empty stack."""
@@ -410,9 +448,13 @@ class _Writer:
         self.path.pop()
         self.out += _END
         self.depth -= 1
+        if one is self.tight:
+            self.out += _END
+            self.depth -= 1
+            self.release([one.counter])
+            self.tight = None
         if one.construct.flat:
             self.release(one.params)
-            self.release([one.counter] if one.counter >= 0 else [])
             if one.waiting:
                 self.unspill(one.waiting)
             self.get_all(one.results)
@@ -429,8 +471,19 @@ class _Writer:
         if len(self.stack) != one.height:
             raise FormatError("the code of the module leaves operands behind")
         self.set_all(one.results)
+        if one is self.tight:
+            self.keep_counter()
 
     # Branches
+
+    def keep_counter(self) -> None:
+        """Before a tight loop is left, put its countdown back where others look."""
+        if self.tight is not None:
+            self.get(self.tight.counter)
+            self.out += b"\x24" + leb.u32(self.names.countdown)
+
+    def leaves_tight_loop(self, target: _Open) -> bool:
+        return self.tight is not None and target.level < self.tight.level
 
     def target(self, label: int) -> _Open:
         return self.path[-1 - label]
@@ -455,7 +508,15 @@ class _Writer:
                 self.get(self.scratch)
         if conditional:
             self.stack += kinds
-        self.out += bytes([instr.opcode]) + leb.u32(self.depth - target.level)
+        if not self.leaves_tight_loop(target):
+            self.out += bytes([instr.opcode]) + leb.u32(self.depth - target.level)
+        elif conditional:
+            self.out += _VOID_IF
+            self.keep_counter()
+            self.out += b"\x0c" + leb.u32(self.depth + 1 - target.level) + _END
+        else:
+            self.keep_counter()
+            self.out += b"\x0c" + leb.u32(self.depth - target.level)
 
     def write_branch_table(self, place: int, instr: Instr) -> None:
         assert isinstance(instr.operand, tuple)
@@ -473,12 +534,16 @@ class _Writer:
                 self.set_all(self.carriers(target))
             self.get(self.scratch)
             self.release(carried)
+        if any(self.leaves_tight_loop(target) for target in targets):
+            # The index lies on the stack already, which does not matter.
+            self.keep_counter()
         labels = b"".join(leb.u32(self.depth - target.level) for target in targets)
         self.out += b"\x0e" + leb.u32(len(targets) - 1) + labels
 
     def write_never(self, place: int, instr: Instr) -> None:
         if instr.opcode == op.RETURN:
             self.pop(self.type.results)
+            self.keep_counter()
         self.out += instr.raw
 
     # Sites
@@ -538,7 +603,7 @@ class _Writer:
         if instr.opcode == op.CALL_INDIRECT:
             # Who was called is in the callee's frame, which is the last one now.
             self.out += b"\x23" + leb.u32(self.names.pointer) + b"\x28\x02\x00"
-            self.const(FRAME_TRAILER_BYTES)
+            self.const(TRAILER_BYTES)
             self.out += _SUB + b"\x28\x02\x00" + instr.raw
         else:
             assert isinstance(instr.operand, int)
@@ -554,71 +619,59 @@ class _Writer:
 
     def write_check(self, saved: list[int], place: int) -> None:
         countdown = leb.u32(self.names.countdown)
-        counter = self.path[-1].counter
-        if self.resuming:
-            self.get(self.rewinding)
-            self.out += b"\x04\x7f"
-            self.write_return_to_site(saved)
-            self.const(1)
-            self.out += _ELSE
-        if counter < 0:
-            self.out += b"\x23" + countdown
-        else:
-            self.get(counter)
+        start = len(self.out)
+        self.write_take_one(b"\x23" + countdown, self.scratch)
+        below = bytes(self.out[start:])
+        del self.out[start:]
+        self.write_if_rewinding_or(saved, below)
+        self.write_yield(saved, place)
+        self.out += _END
+
+    def write_take_one(self, value: bytes, kept: int) -> None:
+        """Take one off the countdown, whose `value` goes to the local `kept`; push whether it fell below zero."""
+        self.out += value
         self.const(1)
-        kept = self.scratch if counter < 0 else counter
-        self.out += _SUB + b"\x22" + leb.u32(kept) + b"\x24" + countdown
+        self.out += _SUB + b"\x22" + leb.u32(kept) + b"\x24" + leb.u32(self.names.countdown)
         self.get(kept)
         self.const(0)
-        self.out += _LT_S + (_END if self.resuming else b"") + _VOID_IF + b"\x10" + leb.u32(self.names.yield_import)
+        self.out += _LT_S
+
+    def write_if_rewinding_or(self, saved: list[int], condition: bytes) -> None:
+        """Begin an `if`: entered by a rewind to this check, which restores what was saved, or under `condition`."""
+        if not self.resuming:
+            self.out += condition + _VOID_IF
+            return
+        self.get(self.rewinding)
+        self.out += b"\x04\x7f"
+        self.write_return_to_site(saved)
+        self.const(1)
+        self.out += _ELSE + condition + _END + _VOID_IF
+
+    def write_yield(self, saved: list[int], place: int) -> None:
+        """Call the host, and leave if it unwinds."""
+        self.out += b"\x10" + leb.u32(self.names.yield_import)
         if self.resuming:
             self.const(0)
             self.set(self.rewinding)
         self.out += b"\x23" + leb.u32(self.names.state) + _VOID_IF
         self.write_leaving(saved, self.shape.sites[place])
         self.out += _END
-        self.read_counter()
-        self.out += _END
-
-    def read_counter(self) -> None:
-        """In a loop whose only site is its check, keep the countdown in a local, so that no turn waits for memory."""
-        if self.path[-1].counter >= 0:
-            self.out += b"\x23" + leb.u32(self.names.countdown)
-            self.set(self.path[-1].counter)
 
     def write_return_to_site(self, saved: list[int]) -> None:
-        """Take the frame off and restore what it holds."""
-        pointer = b"\x23" + leb.u32(self.names.pointer)
-        self.out += pointer + pointer + b"\x28\x02\x00"
-        self.const(self.frame_bytes(saved))
-        self.out += _SUB + b"\x22" + leb.u32(self.frame) + b"\x36\x02\x00"
-        offset = 0
-        for local in saved:
-            self.get(self.frame)
-            self.out += _LOAD[self.local_types[local]] + leb.u32(offset)
-            self.set(local)
-            offset += VALUE_BYTES[self.local_types[local]]
+        """Take the frame off (its trailer was read at the entry) and restore what it holds."""
+        for kind, group in reversed(groups(saved, self.local_types)):
+            self.out += self.names.frames.call(push=False, kind=kind, count=len(group))
+            self.set_all(group)
 
     def write_leaving(self, saved: list[int], number: int) -> None:
         """Write a frame and return; what is returned means nothing."""
-        size = self.frame_bytes(saved)
-        self.const(size)
-        self.out += b"\x10" + leb.u32(self.names.push)
-        self.set(self.frame)
-        offset = 0
-        for local in saved:
-            self.get(self.frame)
-            self.get(local)
-            self.out += _STORE[self.local_types[local]] + leb.u32(offset)
-            offset += VALUE_BYTES[self.local_types[local]]
-        for value, place in ((self.slot, size - 8), (number, size - 4)):
-            self.get(self.frame)
-            self.const(value)
-            self.out += b"\x36\x02" + leb.u32(place)
+        for kind, group in groups(saved, self.local_types):
+            self.get_all(group)
+            self.out += self.names.frames.call(push=True, kind=kind, count=len(group))
+        self.const(self.slot)
+        self.const(number)
+        self.out += self.names.frames.call(push=True, kind=I32, count=2)
         self.out += b"".join(_ZERO[each] for each in self.type.results) + _RETURN
-
-    def frame_bytes(self, saved: list[int]) -> int:
-        return sum(VALUE_BYTES[self.local_types[local]] for local in saved) + FRAME_TRAILER_BYTES
 
 
 _NO_RETURN = (op.UNREACHABLE, op.BR, op.BR_TABLE, op.RETURN)
