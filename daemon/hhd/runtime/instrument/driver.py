@@ -15,8 +15,8 @@ from hhd_protocol.errors import FormatError, NewerVersionError
 
 _STAMP_BYTES_MAX = 1024
 """A stamp has two small numbers; a later version may add some."""
-_OWN_GLOBALS_MAX = 2
-"""State and frame pointer, which mean nothing while nothing is unwinding."""
+_OWN_GLOBALS_MAX = 82
+"""State, frame pointer and shelf (at most 16 of each type), which mean nothing while the guest is paused."""
 
 
 def pausable(wasm: bytes) -> bytes:

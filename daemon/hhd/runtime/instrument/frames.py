@@ -9,8 +9,16 @@ from __future__ import annotations
 from collections.abc import Iterator, Sequence
 
 from hhd.runtime.instrument import leb
-from hhd.runtime.instrument.module import F32, F64, I32, I64, V128, VALUE_BYTES, FuncType
+from hhd.runtime.instrument.module import F32, F64, I32, I64, V128, VALUE_BYTES, FuncType, Global
 
+ZERO = {
+    I32: b"\x41\0",
+    I64: b"\x42\0",
+    F32: b"\x43" + bytes(4),
+    F64: b"\x44" + bytes(8),
+    V128: b"\xfd\x0c" + bytes(16),
+}
+"""The instruction that pushes a zero of each type."""
 TRAILER_BYTES = 8
 """Slot in the table, number of the site."""
 _GROUP_MAX = 8
@@ -60,6 +68,32 @@ class FrameFunctions:
         for place in range(count):
             out += b"\x20\x00" + _LOAD[kind] + leb.u32(place * VALUE_BYTES[kind])
         return bytes(out + b"\x0b")
+
+
+class Shelf:
+    """Globals in which a tight loop puts its values while it calls `yield`, so that none is live across the call.
+
+    An engine would otherwise keep some of them in memory all the time, for the sake of a call that is hardly ever made.
+    They hold nothing while the guest is paused.
+    """
+
+    def __init__(self, *, first: int) -> None:
+        """`first` is the index of the first one."""
+        self.first = first
+        self.made: dict[tuple[int, int], int] = {}
+
+    def places(self, kinds: Sequence[int]) -> list[int]:
+        """A global for each of these types, all different."""
+        used: dict[int, int] = {}
+        out = []
+        for kind in kinds:
+            number = used[kind] = used.get(kind, 0) + 1
+            out.append(self.made.setdefault((kind, number), self.first + len(self.made)))
+        return out
+
+    def globals(self) -> list[Global]:
+        """Those that were asked for, in the order of their indices."""
+        return [Global(value_type=kind, mutable=True, init=ZERO[kind] + b"\x0b") for kind, _ in self.made]
 
 
 def groups(locals_: Sequence[int], types: Sequence[int]) -> list[tuple[int, list[int]]]:

@@ -19,7 +19,7 @@ MAGIC = b"\0asm\x01\0\0\0"
 I32, I64, F32, F64, V128 = 0x7F, 0x7E, 0x7D, 0x7C, 0x7B
 VALUE_BYTES = {I32: 4, I64: 8, F32: 4, F64: 8, V128: 16}
 KIND_FUNCTION, KIND_TABLE, KIND_MEMORY, KIND_GLOBAL = range(4)
-_CONST_OF = {0x41: I32, 0x42: I64, 0x43: F32, 0x44: F64}
+_CONST_OF = {0x41: I32, 0x42: I64, 0x43: F32, 0x44: F64, 0xFD000C: V128}
 _ITEMS_MAX = 1_000_000
 """Of any kind: wasmtime's own bound on functions and types."""
 _TYPE_VALUES_MAX = 1000
@@ -320,6 +320,8 @@ def _constant(reader: Reader) -> tuple[int, bytes]:
     """The type and the encoding of a constant expression of one `const`."""
     start = reader.pos
     opcode = reader.byte()
+    if opcode == 0xFD:
+        opcode = opcode << 16 | reader.u32()
     if opcode not in _CONST_OF:
         raise FormatError("an initial value in the module is not a plain constant, which a guest's must be")
     if opcode == 0x41:
@@ -327,7 +329,7 @@ def _constant(reader: Reader) -> tuple[int, bytes]:
     elif opcode == 0x42:
         reader.signed(64)
     else:
-        reader.take(4 if opcode == 0x43 else 8)
+        reader.take(VALUE_BYTES[_CONST_OF[opcode]])
     if reader.byte() != 0x0B:
         raise FormatError("an initial value in the module is not a plain constant, which a guest's must be")
     return _CONST_OF[opcode], reader.raw[start : reader.pos]
@@ -342,8 +344,8 @@ def _offset(reader: Reader) -> int:
 
 def _global(reader: Reader) -> Global:
     kind, mutable = reader.byte(), reader.byte()
-    if kind not in (I32, I64, F32, F64):
-        raise FormatError("the module has a global of a vector or reference type, which a guest may not")
+    if kind not in VALUE_BYTES:
+        raise FormatError("the module has a global of a reference type, which a guest may not")
     if mutable > 1:
         raise FormatError("the module has a global of an unknown kind")
     found, init = _constant(reader)

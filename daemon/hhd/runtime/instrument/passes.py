@@ -11,13 +11,14 @@ from hhd.base.text import visible
 from hhd.runtime.instrument import callgraph, leb, unwind
 from hhd.runtime.instrument.callgraph import Plan, never_returns
 from hhd.runtime.instrument.code import VOID, decode
-from hhd.runtime.instrument.frames import FrameFunctions
+from hhd.runtime.instrument.frames import FrameFunctions, Shelf
 from hhd.runtime.instrument.leb import Reader
 from hhd.runtime.instrument.module import (
     I32,
     KIND_FUNCTION,
     KIND_GLOBAL,
     KIND_MEMORY,
+    V128,
     Element,
     Export,
     FuncType,
@@ -146,6 +147,8 @@ def insist_on_guest(module: Module) -> None:
         raise FormatError(f"the function {ENTRY} of the module takes or returns something, which it may not")
     if module.start is not None:
         raise FormatError("the module has a start function, which could not be paused")
+    if any(one.value_type == V128 and one.mutable for one in module.globals):
+        raise FormatError("the module has a mutable global of a vector type, which a guest may not")
     for export in module.exports:
         if export.name.startswith(("asyncify_", GLOBAL_PREFIX)) or export.name == COUNTDOWN:
             raise FormatError(
@@ -215,6 +218,7 @@ class _Frame:
             pointer=globals_ + 1,
             countdown=globals_ + 2,
             frames=FrameFunctions(first=resuming_first + len(self.pausing), pointer_global=globals_ + 1),
+            shelf=Shelf(first=globals_ + 3),
             yield_import=first,
             first_defined=first,
             resuming={index: resuming_first + place for place, index in enumerate(self.pausing)},
@@ -243,7 +247,7 @@ class _Frame:
             imports=(*module.imports, Import(module=IMPORT_MODULE, name=YIELD, type_index=void)),
             function_types=(*module.function_types, *own_types),
             table_size=None if module.table_size is None else module.table_size + len(self.in_table),
-            globals=(*module.globals, zero, zero, zero),
+            globals=(*module.globals, zero, zero, zero, *names.shelf.globals()),
             exports=tuple(self.exports()),
             elements=tuple(self.elements()),
             bodies=(*called, *added, *resuming, *(body for _, body in names.frames.functions())),

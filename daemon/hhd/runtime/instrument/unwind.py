@@ -19,7 +19,7 @@ from hhd.runtime.instrument import leb
 from hhd.runtime.instrument import opcodes as op
 from hhd.runtime.instrument.callgraph import Plan
 from hhd.runtime.instrument.code import Body, Instr
-from hhd.runtime.instrument.frames import TRAILER_BYTES, FrameFunctions, groups
+from hhd.runtime.instrument.frames import TRAILER_BYTES, ZERO, FrameFunctions, Shelf, groups
 from hhd.runtime.instrument.liveness import live_after
 from hhd.runtime.instrument.module import F32, F64, I32, I64, V128, FuncType, Module
 from hhd.runtime.instrument.opcodes import PLAIN
@@ -32,15 +32,10 @@ EFFECTS = {
     code: (bytes(_TYPE_OF[one] for one in pops), bytes(_TYPE_OF[one] for one in pushes))
     for code, (_, pops, pushes) in PLAIN.items()
 }
-_ZERO = {
-    I32: b"\x41\0",
-    I64: b"\x42\0",
-    F32: b"\x43" + bytes(4),
-    F64: b"\x44" + bytes(8),
-    V128: b"\xfd\x0c" + bytes(16),
-}
 _TABLE_SHARE = 8
 """Entries of a jump table for each of its targets, at most: constructs within constructs must not multiply."""
+_SHELVED_MAX = 16
+"""Values of a tight loop that step aside for `yield`: about as many as there are registers."""
 _SAVED_BYTES = 10
 """What saving and restoring one local takes in code, at most."""
 _COUNTDOWN_MAX = 2**31 - 1
@@ -58,6 +53,7 @@ class Names:
     pointer: int
     countdown: int
     frames: FrameFunctions
+    shelf: Shelf
     yield_import: int
     first_defined: int
     resuming: Mapping[int, int]
@@ -335,8 +331,9 @@ class _Writer:
         self.out += b"\x23" + countdown
         self.set(counter)
         self.out += _VOID_LOOP
-        self.write_if_rewinding_or(self.saved_locals(place, one.params), b"\x20" + leb.u32(due))
-        self.write_yield(self.saved_locals(place, one.params), place)
+        saved = self.saved_locals(place, one.params)
+        self.write_if_rewinding_or(saved, b"\x20" + leb.u32(due))
+        self.write_yield(saved, place, shelved=saved if len(saved) <= _SHELVED_MAX else [])
         # The inner loop takes one off for the check that has just been paid for.
         self.const(0)
         self.set(due)
@@ -599,7 +596,7 @@ class _Writer:
         self.out += _VOID_IF
         self.write_return_to_site(saved)
         numbers = kind.params if instr.opcode == op.CALL else kind.params[:-1]
-        self.out += b"".join(_ZERO[each] for each in numbers)
+        self.out += b"".join(ZERO[each] for each in numbers)
         if instr.opcode == op.CALL_INDIRECT:
             # Who was called is in the callee's frame, which is the last one now.
             self.out += b"\x23" + leb.u32(self.names.pointer) + b"\x28\x02\x00"
@@ -647,9 +644,16 @@ class _Writer:
         self.const(1)
         self.out += _ELSE + condition + _END + _VOID_IF
 
-    def write_yield(self, saved: list[int], place: int) -> None:
-        """Call the host, and leave if it unwinds."""
+    def write_yield(self, saved: list[int], place: int, shelved: Sequence[int] = ()) -> None:
+        """Call the host, and leave if it unwinds; `shelved` locals are in globals during the call."""
+        places = self.names.shelf.places([self.local_types[local] for local in shelved])
+        for local, shelf in zip(shelved, places, strict=True):
+            self.get(local)
+            self.out += b"\x24" + leb.u32(shelf)
         self.out += b"\x10" + leb.u32(self.names.yield_import)
+        for local, shelf in zip(shelved, places, strict=True):
+            self.out += b"\x23" + leb.u32(shelf)
+            self.set(local)
         if self.resuming:
             self.const(0)
             self.set(self.rewinding)
@@ -671,7 +675,7 @@ class _Writer:
         self.const(self.slot)
         self.const(number)
         self.out += self.names.frames.call(push=True, kind=I32, count=2)
-        self.out += b"".join(_ZERO[each] for each in self.type.results) + _RETURN
+        self.out += b"".join(ZERO[each] for each in self.type.results) + _RETURN
 
 
 _NO_RETURN = (op.UNREACHABLE, op.BR, op.BR_TABLE, op.RETURN)
