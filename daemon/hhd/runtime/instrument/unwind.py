@@ -131,6 +131,7 @@ class _Writer:
         self.path: list[_Open] = []
         self.depth = 0
         self.tight: _Open | None = None
+        self.uses: dict[int, tuple[set[int], dict[int, int]]] = {}
         self.rewinding = self.fresh(I32)
         self.scratch = self.fresh(I32)
 
@@ -150,17 +151,17 @@ class _Writer:
     def get(self, local: int) -> None:
         self.out += b"\x20" + leb.u32(local)
 
-    def set(self, local: int) -> None:
+    def assign(self, local: int) -> None:
         self.out += b"\x21" + leb.u32(local)
 
     def get_all(self, locals_: Sequence[int]) -> None:
         for local in locals_:
             self.get(local)
 
-    def set_all(self, locals_: Sequence[int]) -> None:
+    def assign_all(self, locals_: Sequence[int]) -> None:
         """Pop into `locals_`, the top of the stack into the last."""
         for local in reversed(locals_):
-            self.set(local)
+            self.assign(local)
 
     def const(self, value: int) -> None:
         self.out += _I32_CONST + leb.signed(value)
@@ -286,15 +287,15 @@ class _Writer:
         if construct.opcode == op.IF:
             self.pop(bytes([I32]))
             condition = self.fresh(I32)
-            self.set(condition)
+            self.assign(condition)
         if construct.start >= 0:
             self.pop(kind.params)
         one.params = [self.fresh(each) for each in kind.params]
-        self.set_all(one.params)
+        self.assign_all(one.params)
         one.results = [self.fresh(each) for each in kind.results]
         if construct.opcode == op.IF and construct.otherwise < 0:
             self.get_all(one.params)
-            self.set_all(one.results)
+            self.assign_all(one.results)
         if self.path:
             one.waiting = self.spill_rest()
         has_sites = construct.low <= construct.high
@@ -327,20 +328,21 @@ class _Writer:
         counter, due = self.fresh(I32), self.fresh(I32)
         countdown = leb.u32(self.names.countdown)
         self.const(0)
-        self.set(due)
+        self.assign(due)
         self.out += b"\x23" + countdown
-        self.set(counter)
+        self.assign(counter)
         self.out += _VOID_LOOP
         saved = self.saved_locals(place, one.params)
         self.write_if_rewinding_or(saved, b"\x20" + leb.u32(due))
-        self.write_yield(saved, place, shelved=saved if len(saved) <= _SHELVED_MAX else [])
+        shelved = [local for local in saved if local in one.params or self.stays(local, one.construct.start)]
+        self.write_yield(saved, place, shelved=shelved if len(shelved) <= _SHELVED_MAX else [])
         # The inner loop takes one off for the check that has just been paid for.
         self.const(0)
-        self.set(due)
+        self.assign(due)
         self.out += b"\x23" + countdown
         self.const(1)
         self.out += _ADD
-        self.set(counter)
+        self.assign(counter)
         self.out += _END + _VOID_LOOP
         self.get(counter)
         self.const(1)
@@ -348,7 +350,7 @@ class _Writer:
         self.const(0)
         self.out += _LT_S + _VOID_IF
         self.const(1)
-        self.set(due)
+        self.assign(due)
         self.out += b"\x20" + leb.u32(counter) + b"\x24" + countdown + b"\x0c\x02" + _END
         self.release([due])
         self.depth += 2
@@ -356,6 +358,36 @@ class _Writer:
         self.tight = one
         self.get_all(one.params)
         self.stack += one.construct.type.params
+
+    def stays(self, local: int, start: int) -> bool:
+        """Whether the loop at `start` needs a local in a register at every turn.
+
+        It does if it changes it; one that it only reads may lie in memory, unless it is a float or vector read twice.
+        """
+        if start not in self.uses:
+            self.uses[start] = self.uses_in_loop(start)
+        changed, read = self.uses[start]
+        return local in changed or (self.local_types[local] in (F32, F64, V128) and read.get(local, 0) > 1)
+
+    def uses_in_loop(self, start: int) -> tuple[set[int], dict[int, int]]:
+        """The locals that a loop changes, and how often it reads each."""
+        changed: set[int] = set()
+        read: dict[int, int] = {}
+        depth = 0
+        for code, operand, _ in self.shape.instrs[start:]:
+            if code == op.LOCAL_GET:
+                assert isinstance(operand, int)
+                read[operand] = read.get(operand, 0) + 1
+            elif code in (op.LOCAL_SET, op.LOCAL_TEE):
+                assert isinstance(operand, int)
+                changed.add(operand)
+            elif code in (op.BLOCK, op.LOOP, op.IF):
+                depth += 1
+            elif code == op.END:
+                depth -= 1
+                if depth == 0:
+                    break
+        return changed, read
 
     def write_choice(self, construct: Construct, condition: int, has_sites: bool) -> None:
         """Push the condition of an `if`; while rewinding, whether the site is in its first arm."""
@@ -403,7 +435,7 @@ class _Writer:
     def write_entry(self) -> None:
         """Read from the last frame at which site the function was left."""
         self.out += self.names.frames.call(push=False, kind=I32, count=2)
-        self.set(self.rewinding)
+        self.assign(self.rewinding)
         self.out += _DROP
 
     def land_here(self) -> None:
@@ -416,7 +448,7 @@ class _Writer:
         """Move all operands of the current construct into locals; return these, the deepest first."""
         height = self.path[-1].height
         locals_ = [self.fresh(kind) for kind in self.stack[height:]]
-        self.set_all(locals_)
+        self.assign_all(locals_)
         del self.stack[height:]
         return locals_
 
@@ -467,7 +499,7 @@ class _Writer:
         self.pop(one.construct.type.results)
         if len(self.stack) != one.height:
             raise FormatError("the code of the module leaves operands behind")
-        self.set_all(one.results)
+        self.assign_all(one.results)
         if one is self.tight:
             self.keep_counter()
 
@@ -498,8 +530,8 @@ class _Writer:
         self.pop(kinds)
         if kinds and target.construct.flat:
             if conditional:
-                self.set(self.scratch)
-            self.set_all(self.carriers(target))
+                self.assign(self.scratch)
+            self.assign_all(self.carriers(target))
             if conditional:
                 self.get_all(self.carriers(target))
                 self.get(self.scratch)
@@ -523,12 +555,12 @@ class _Writer:
         self.pop(kinds)
         if kinds and targets[0].construct.flat:
             carried = [self.fresh(kind) for kind in kinds]
-            self.set(self.scratch)
-            self.set_all(carried)
+            self.assign(self.scratch)
+            self.assign_all(carried)
             for level in sorted({target.level for target in targets}):
                 target = next(each for each in targets if each.level == level)
                 self.get_all(carried)
-                self.set_all(self.carriers(target))
+                self.assign_all(self.carriers(target))
             self.get(self.scratch)
             self.release(carried)
         if any(self.leaves_tight_loop(target) for target in targets):
@@ -557,7 +589,7 @@ class _Writer:
         results: list[int] = []
         if self.resuming:
             arguments = [self.fresh(each) for each in kind.params]
-            self.set_all(arguments)
+            self.assign_all(arguments)
             waiting = self.spill_rest()
             results = [self.fresh(each) for each in kind.results]
             self.land_here()
@@ -568,7 +600,7 @@ class _Writer:
             self.write_call(instr)
             if len(self.stack) > self.path[-1].height:
                 results = [self.fresh(each) for each in kind.results]
-            self.set_all(results)
+            self.assign_all(results)
             waiting = self.spill_rest()
             saved = self.saved_locals(place, waiting)
         self.out += b"\x23" + leb.u32(self.names.state) + _VOID_IF
@@ -605,13 +637,13 @@ class _Writer:
         else:
             assert isinstance(instr.operand, int)
             self.out += b"\x10" + leb.u32(self.names.resuming_function(instr.operand))
-        self.set_all(results)
+        self.assign_all(results)
         self.const(0)
-        self.set(self.rewinding)
+        self.assign(self.rewinding)
         self.out += _ELSE
         self.get_all(arguments)
         self.write_call(instr)
-        self.set_all(results)
+        self.assign_all(results)
         self.out += _END
 
     def write_check(self, saved: list[int], place: int) -> None:
@@ -653,10 +685,10 @@ class _Writer:
         self.out += b"\x10" + leb.u32(self.names.yield_import)
         for local, shelf in zip(shelved, places, strict=True):
             self.out += b"\x23" + leb.u32(shelf)
-            self.set(local)
+            self.assign(local)
         if self.resuming:
             self.const(0)
-            self.set(self.rewinding)
+            self.assign(self.rewinding)
         self.out += b"\x23" + leb.u32(self.names.state) + _VOID_IF
         self.write_leaving(saved, self.shape.sites[place])
         self.out += _END
@@ -665,7 +697,7 @@ class _Writer:
         """Take the frame off (its trailer was read at the entry) and restore what it holds."""
         for kind, group in reversed(groups(saved, self.local_types)):
             self.out += self.names.frames.call(push=False, kind=kind, count=len(group))
-            self.set_all(group)
+            self.assign_all(group)
 
     def write_leaving(self, saved: list[int], number: int) -> None:
         """Write a frame and return; what is returned means nothing."""
