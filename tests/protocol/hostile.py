@@ -230,6 +230,11 @@ CHANGES: dict[str, Change] = {
         frame(PAGES, lambda stored: bomb(10 * GIB)), set_at(4, 5, 0, 1, to=10 * GIB)
     ),
     "a frame of 10 GB that claims three pages": frame(PAGES, lambda stored: liar(3 * 4096, 10 * GIB)),
+    "a short frame that claims 10 GB": frame(PAGES, lambda stored: liar(10 * GIB, 2**20)),
+    "a frame of 10 GB in place of 16 MiB": both(frame(MODULE, lambda stored: bomb(10 * GIB)), set_at(2, 1, to=2**24)),
+    "a frame of 10 GB that claims 16 MiB": both(
+        frame(MODULE, lambda stored: liar(2**24, 10 * GIB)), set_at(2, 1, to=2**24)
+    ),
     "a module of 10 GB": both(frame(MODULE, lambda stored: bomb(10 * GIB)), set_at(2, 1, to=10 * GIB)),
     "a module frame of 10 GB": frame(MODULE, lambda stored: bomb(10 * GIB)),
     "a journal of 10 GB": both(frame(JOURNAL, lambda stored: bomb(10 * GIB)), set_at(7, 1, to=10 * GIB)),

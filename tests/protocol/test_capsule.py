@@ -82,6 +82,8 @@ def test_appending_leaves_full_chunks_untouched() -> None:
     stream = Stream().append(bytes(limits.STREAM_CHUNK_BYTES * 3 + 5))
     longer = stream.append(b"more")
     assert all(one is other for one, other in zip(stream.chunks[:3], longer.chunks[:3], strict=True))
+    even = Stream().append(bytes(limits.STREAM_CHUNK_BYTES * 2))
+    assert all(one is other for one, other in zip(even.chunks, even.append(b"more").chunks[:2], strict=True))
 
 
 @given(st.sets(st.integers(0, 2000), max_size=600), st.lists(st.integers(1, 9000), max_size=20))

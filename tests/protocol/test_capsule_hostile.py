@@ -39,6 +39,24 @@ def test_it_is_refused(name: str) -> None:
     assert sentence and "\n" not in sentence and len(sentence) < 200
 
 
+@pytest.mark.parametrize(
+    ("name", "clause"),
+    [
+        ("another op than the journal's", "pending effect is not the one of its journal"),
+        ("a short frame that claims 10 GB", "names another length"),
+        ("4 GiB of memory", "memory's size is 4294967296"),
+        ("a page number twice", "do not ascend"),
+        ("a page outside the memory", "page 64 lies outside"),
+        ("sealed", "is sealed"),
+        ("format version 2", "format version 2"),
+        ("interrupted with an effect pending", "does not wait for"),
+    ],
+)
+def test_the_sentence_says_what_is_wrong(name: str, clause: str) -> None:
+    with pytest.raises(FormatError, match=clause):
+        opened(CASES[name])
+
+
 def test_a_newer_version_is_told_apart_from_damage() -> None:
     for name in ("format version 2", "sealed"):
         with pytest.raises(NewerVersionError):
