@@ -115,6 +115,10 @@ class ClaudeReading(Reading):
         self._source.close()
 
     @property
+    def plain(self) -> bool:
+        return not self._boundaries and not self._gaps
+
+    @property
     def account(self) -> Account:
         return self._book.close(self._lines)
 

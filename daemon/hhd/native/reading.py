@@ -58,6 +58,11 @@ class Reading(abc.ABC):
 
     header: Header
 
+    @property
+    def plain(self) -> bool:
+        """Whether it is known already that no compaction and no gap is among the items."""
+        return False
+
     @abc.abstractmethod
     def items(self) -> Iterator[Item]:
         """All items in order. Raises ChangedError if the file was cut or overwritten meanwhile."""

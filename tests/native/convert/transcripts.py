@@ -46,6 +46,11 @@ class Invented:
     all_items: Sequence[Item]
     account: Account = field(default_factory=lambda: AccountBook().close(0))
 
+    @property
+    def plain(self) -> bool:
+        """Nothing is known beforehand."""
+        return False
+
     def items(self) -> Iterator[Item]:
         return iter(self.all_items)
 

@@ -8,16 +8,18 @@ that we wrote earlier is replaced in one step, if nobody has touched it since.
 from __future__ import annotations
 
 import enum
+import gc
 from collections.abc import Callable, Iterator
+from contextlib import contextmanager
 from dataclasses import dataclass
 from itertools import chain
 from pathlib import Path
 from typing import Protocol
 
 from hhd.base.errors import RefusedError
-from hhd.native.convert.arrange import Arranger, outlook
+from hhd.native.convert.arrange import Arranger, Outlook, outlook
 from hhd.native.convert.folders import place
-from hhd.native.convert.history import Conversion, History, Stretch, grown, stretch, unchanged
+from hhd.native.convert.history import Conversion, Hashing, History, Stretch, grown, unchanged
 from hhd.native.convert.ledger import Ledger
 from hhd.native.convert.publish import Aside
 from hhd.native.convert.redact import without_secrets
@@ -47,6 +49,9 @@ class Reading(Protocol):
     """What a conversion needs of a reader."""
 
     header: Header
+
+    @property
+    def plain(self) -> bool: ...
 
     def items(self) -> Iterator[Item]: ...
 
@@ -128,16 +133,26 @@ class Converter:
 
         Raises RefusedError, with nothing changed, when the target cannot be written or both sides have grown.
         """
+        size = source.stat().st_size
+        hashing = Hashing(source, size)
         reading = self._open(source)
         try:
-            return self._convert(source, reading, wish, kept)
+            with _without_collector():
+                return self._convert(source, size, hashing, reading, wish, kept)
         finally:
             reading.close()
 
-    def _convert(self, source: Path, reading: Reading, wish: Wish, kept: Callable[[Kept], None] | None) -> Manifest:
+    def _convert(
+        self,
+        source: Path,
+        size_before: int,
+        hashing: Hashing,
+        reading: Reading,
+        wish: Wish,
+        kept: Callable[[Kept], None] | None,
+    ) -> Manifest:
         header = reading.header
-        was = stretch(source)
-        if was is None or header.id is None:
+        if header.id is None:
             raise RefusedError(f"{source} cannot be read; nothing was written.")
         earlier = None
         if wish.home is not None and not wish.anew:
@@ -152,7 +167,8 @@ class Converter:
                     f"{path} was converted from this session earlier and has gone on since; nothing was changed. "
                     "With --new another session is made."
                 )
-            if earlier.source.sha256 == was.sha256:
+            was = hashing.result()
+            if was is not None and earlier.source.sha256 == was.sha256:
                 return self._manifest(Did.UNCHANGED, reading, wish, session, path, 0, Ledger())
         ledger = Ledger()
         back = self._way_back(header, source, wish)
@@ -168,9 +184,14 @@ class Converter:
             if back is not None:
                 lines = chain(back.first_lines(wish.target, session.id), lines)
             size = aside.write(lines)
+            writing = Hashing(aside.path)
             self._check(aside.path, steps.expected, wish.target, whole=back is None)
-            written = stretch(aside.path)
+            written, was = writing.result(), hashing.result()
+            if was is None:
+                raise RefusedError(f"{source} was cut while it was read; nothing was published.")
             assert written is not None and written.size == size
+            if source.stat().st_size != size_before:
+                leaf.record = None
             self._history.record(
                 Conversion(
                     source_harness=header.harness,
@@ -199,7 +220,9 @@ class Converter:
     def _arranged(
         self, reading: Reading, wish: Wish, back: Return | None, ledger: Ledger, leaf: _Leaf
     ) -> Iterator[Step]:
-        if back is None:
+        if reading.plain:
+            ahead = Outlook()
+        elif back is None:
             ahead = outlook(reading.items())
         else:
             after = back.after
@@ -287,6 +310,18 @@ class _Leaf:
             if isinstance(item, Gap) or item.live:
                 self.record = item.at.record or f"line {item.at.line}"
             yield item
+
+
+@contextmanager
+def _without_collector() -> Iterator[None]:
+    """A conversion makes many short-lived objects and no cycles: looking for cycles would cost a tenth of it."""
+    was_on = gc.isenabled()
+    gc.disable()
+    try:
+        yield
+    finally:
+        if was_on:
+            gc.enable()
 
 
 def _lines(

@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import hashlib
 import os
+import threading
 from collections.abc import Iterator
 from pathlib import Path
 
@@ -99,6 +100,24 @@ def stretch(path: Path, size: int | None = None) -> Stretch | None:
     if left:
         return None
     return Stretch(path=str(path), size=total, sha256=digest.hexdigest(), lines=lines)
+
+
+class Hashing:
+    """A stretch taken beside other work: hashing and reading leave the interpreter free."""
+
+    def __init__(self, path: Path, size: int | None = None) -> None:
+        self._found: Stretch | None = None
+
+        def take() -> None:
+            self._found = stretch(path, size)
+
+        self._thread = threading.Thread(target=take, daemon=True)
+        self._thread.start()
+
+    def result(self) -> Stretch | None:
+        """The stretch, once it is there."""
+        self._thread.join()
+        return self._found
 
 
 def unchanged(known: Stretch) -> bool:
