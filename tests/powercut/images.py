@@ -23,10 +23,11 @@ _OF_BYTES = "wt"
 
 @dataclass(frozen=True, kw_only=True)
 class Image:
-    """A disk after a cut: files by path, and the marks made before the cut."""
+    """A disk after a cut: files by path, the marks made before the cut, how many records were made before it."""
 
     files: dict[str, bytes]
     marks: list[str]
+    moment: int = 0
 
 
 @dataclass(kw_only=True)
@@ -64,7 +65,7 @@ def images(
 ) -> Iterator[Image]:
     """Disks that a cut at any moment could leave: nothing, all, and random parts of what was not synced."""
     kept, pending, marks = _Disk(), list[Record](), list[str]()
-    for one in _told_apart(records):
+    for moment, one in enumerate(_told_apart(records)):
         if one.op == "m":
             marks.append(one.path)
         elif one.op == "s":
@@ -75,7 +76,7 @@ def images(
             disk = kept.copy()
             for each in chosen:
                 disk.apply(each)
-            yield Image(files=disk.files(), marks=list(marks))
+            yield Image(files=disk.files(), marks=list(marks), moment=moment)
 
 
 def _told_apart(records: Sequence[Record]) -> Iterator[Record]:

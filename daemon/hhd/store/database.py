@@ -65,8 +65,7 @@ class Database:
             connection.executemany("INSERT INTO tally VALUES(?,0,?)", [(t, bytes(_TALLY_BYTES)) for t in TABLES])
             connection.execute("COMMIT")
         os.chmod(folder / FILE, 0o600)
-        files.sync_folder(folder)
-        return cls(folder, connection)
+        return cls(folder, connection)  # SQLite synced the folder with its first journal.
 
     @classmethod
     def open(cls, folder: Path) -> Database:
