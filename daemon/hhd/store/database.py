@@ -18,6 +18,7 @@ from collections.abc import Callable, Iterator
 from pathlib import Path
 
 from hhd.base import files
+from hhd.store import locks
 from hhd.store.errors import BusyError, DamagedStoreError, FullStoreError, NewerStoreError
 
 FORMAT = 1
@@ -87,7 +88,14 @@ class Database:
             connection.close()
             raise newer(folder, number)
         if number < FORMAT:
-            _migrate(folder, connection, number)
+            one_at_a_time = locks.take(folder / "begin.lock", wait=True)
+            assert one_at_a_time is not None
+            try:
+                with one_at_a_time, translated(folder):
+                    _migrate(folder, connection)
+            except BaseException:
+                connection.close()
+                raise
         return cls(folder, connection)
 
     @staticmethod
@@ -242,12 +250,13 @@ def translated(folder: Path) -> Iterator[None]:
     try:
         yield
     except sqlite3.OperationalError as error:
-        code = (error.sqlite_errorcode or 0) & 0xFF
+        extended = getattr(error, "sqlite_errorcode", 0)  # An error of the module itself has none.
+        code = extended & 0xFF
         if code in (sqlite3.SQLITE_BUSY, sqlite3.SQLITE_LOCKED):
             raise BusyError(
                 f"Another process is writing to the store in {folder}; nothing was changed. Try again."
             ) from error
-        if code == sqlite3.SQLITE_FULL or (code == sqlite3.SQLITE_IOERR and _writing(error.sqlite_errorcode)):
+        if code == sqlite3.SQLITE_FULL or (code == sqlite3.SQLITE_IOERR and _writing(extended)):
             raise FullStoreError(
                 f"The store in {folder} could not be written: the disk is full or refuses ({error}). What was being "
                 "stored was not kept; everything before it is. Free some space, then go on."
@@ -297,27 +306,26 @@ def _connect(path: Path) -> sqlite3.Connection:
     return connection
 
 
-def _migrate(folder: Path, connection: sqlite3.Connection, number: int) -> None:
+def _migrate(folder: Path, connection: sqlite3.Connection) -> None:
     """Bring an older file to this format after a copy of it was made durable beside it."""
+    number = connection.execute("PRAGMA user_version").fetchone()[0]
     missing = [n for n in range(number, FORMAT) if n not in MIGRATIONS]
     if missing or number < 1:
-        connection.close()
         raise DamagedStoreError(f"The store in {folder} has format {number}, which no hhd has written.")
-    with translated(folder):
-        connection.execute("PRAGMA wal_checkpoint(TRUNCATE)").fetchall()
-        copy = folder / f"{FILE}.format-{number}"
-        temp = folder / f".{copy.name}.tmp"
-        shutil.copyfile(folder / FILE, temp)
-        fd = os.open(temp, os.O_RDONLY)
-        try:
-            files.sync_file(fd)
-        finally:
-            os.close(fd)
-        os.chmod(temp, 0o600)
-        os.rename(temp, copy)
-        files.sync_folder(folder)
-        connection.execute("BEGIN IMMEDIATE")
-        for n in range(number, FORMAT):
-            MIGRATIONS[n](connection)
-        connection.execute(f"PRAGMA user_version={FORMAT}")
-        connection.execute("COMMIT")
+    connection.execute("PRAGMA wal_checkpoint(TRUNCATE)").fetchall()
+    copy = folder / f"{FILE}.format-{number}"
+    temp = folder / f".{copy.name}.tmp"
+    shutil.copyfile(folder / FILE, temp)
+    fd = os.open(temp, os.O_RDONLY)
+    try:
+        files.sync_file(fd)
+    finally:
+        os.close(fd)
+    os.chmod(temp, 0o600)
+    os.rename(temp, copy)
+    files.sync_folder(folder)
+    connection.execute("BEGIN IMMEDIATE")
+    for n in range(number, FORMAT):
+        MIGRATIONS[n](connection)
+    connection.execute(f"PRAGMA user_version={FORMAT}")
+    connection.execute("COMMIT")

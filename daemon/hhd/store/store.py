@@ -139,6 +139,8 @@ class Store:
             if alone and not inspect:
                 _insist_on_whole_log(folder)
             database = _begin(folder, device) if noted is None else Database.open(folder)
+            if (folder / FORMAT_FILE).read_bytes() != _note(device):
+                note_device(folder, device)  # An older format was migrated.
             if not exclusive:
                 opened.share()
         except BaseException:
@@ -407,7 +409,11 @@ def noted_device(folder: Path) -> str | None:
 
 def note_device(folder: Path, device: DeviceId) -> None:
     """Write down, durably, that there is a store here and whose."""
-    files.replace(folder / FORMAT_FILE, [f"hhd-store {FORMAT} {device_text(device)}\n".encode()])
+    files.replace(folder / FORMAT_FILE, [_note(device)])
+
+
+def _note(device: DeviceId) -> bytes:
+    return f"hhd-store {FORMAT} {device_text(device)}\n".encode()
 
 
 def _insist_on_whole_log(folder: Path) -> None:
