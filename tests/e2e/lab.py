@@ -56,6 +56,8 @@ class Device:
     home: Path
     environ: dict[str, str] = field(default_factory=dict)
     config: str = ""
+    python: tuple[str, ...] = (sys.executable,)
+    user: int | None = None
 
     def __post_init__(self) -> None:
         kept = {name: os.environ[name] for name in ("PATH", "LANG", "LD_LIBRARY_PATH") if name in os.environ}
@@ -79,11 +81,13 @@ class Device:
             capture_output=True,
             text=True,
             timeout=120,
+            user=self.user,
+            group=self.user,
         )
 
     def command(self, *words: str | Path, before: str = "") -> list[str]:
         code = f"{before}\nimport sys; from hhd.cli import run; sys.exit(run({[str(word) for word in words]!r}))"
-        return [sys.executable, "-c", code]
+        return [*self.python, "-c", code]
 
 
 def repository(folder: Path) -> Path:
