@@ -20,10 +20,10 @@ from hhd.node import capsules
 from hhd.node.capsule_file import CapsuleFile
 from hhd_protocol.capsule import Capsule
 
-MODEL_SECONDS = 1.0
+MODEL_SECONDS = 2.0
 """A short reply of a large model takes a few seconds; the shorter it is here, the more saves weigh."""
 
-TURNS = 4
+TURNS = 3
 
 
 class Quiet:
@@ -83,7 +83,7 @@ def first_request(folder: Path, n: int = 15) -> None:
     report("hhd run, start to first model request", "hhd run hello --model m", "warm", **measured, target=2.5)
 
 
-def saves(folder: Path, n: int = 7) -> None:
+def saves(folder: Path, n: int = 5) -> None:
     """A session with its saves, against the same session with none."""
 
     def slow(step: lo.Step) -> lo.Step:

@@ -42,14 +42,14 @@ def check(cases: list[dict[str, Any]], runs: int) -> None:
 def test_killed_around_any_save_a_session_goes_on_as_if_uncut_and_its_tool_ran_once(tmp_path: Path) -> None:
     cases = killed(tmp_path, COUNTED, 1, 0)
     check(cases, runs=1)
-    assert len(cases) > 25, "every save of the session was killed at, before and after"
+    assert len(cases) > 20, "every save of the session was killed at, before and after"
     uncertain = [case for case in cases if 5 in case["statuses"]]
     assert {case["runs_at_kill"] for case in uncertain} == {0, 1}, "begun without and with the tool having run"
 
 
 def test_the_counting_tool_shows_when_a_begun_tool_is_run_again(tmp_path: Path) -> None:
     """The positive control of the test above: an executor that repeats what was begun."""
-    cases = killed(tmp_path, COUNTED, 10, 13, kind="rash")
+    cases = killed(tmp_path, COUNTED, 7, 10, kind="rash")
     assert max(case["runs"] for case in cases) == 2
 
 

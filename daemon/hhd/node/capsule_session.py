@@ -35,13 +35,14 @@ class CapsuleSession:
         self._file = CapsuleFile(path)
         self._given = module
         self._guest: Guest | None = None
+        self._held: Capsule | None = None
         self.dirty_pages = 0
         """Pages that the latest pause of this process differs in from the baseline."""
 
     @property
     def capsule(self) -> Capsule:
-        """What the file holds now."""
-        return self._file.capsule
+        """What the file holds now, or will hold once the pause that is held back is saved."""
+        return self._file.capsule if self._held is None else self._held
 
     @property
     def path(self) -> Path:
@@ -70,14 +71,24 @@ class CapsuleSession:
 
     def record(self, journal: Journal) -> None:
         """Save `journal`: what became of the effect that the program waits for."""
-        self._file.save(dataclasses.replace(self.capsule, journal=journal, line=LineId(os.urandom(16))))
+        self._save(dataclasses.replace(self.capsule, journal=journal, line=LineId(os.urandom(16))))
 
-    def advance(self, slice: Slice, stop: StopFlag, *, journal: Journal | None = None) -> At:
+    def flush(self) -> None:
+        """Save the pause that was held back, if one was."""
+        if self._held is not None:
+            self._save(self._held)
+
+    def _save(self, value: Capsule) -> None:
+        self._file.save(value)
+        self._held = None
+
+    def advance(self, slice: Slice, stop: StopFlag, *, journal: Journal | None = None, hold: bool = False) -> At:
         """Run one slice, save the pause and say where the program now stands; it must not wait for a reply.
 
         `journal` is one that is not saved yet: it becomes durable with this pause, or is gone with a failure, so it may
-        hold a reply that can be given again, and nothing that was done. Raises RolledBackError, with the file as it
-        was, when the program fails.
+        hold a reply that can be given again, and nothing that was done. With `hold`, an effect that is now asked for is
+        not saved yet but with the next `record` or `flush`: nothing of it is lost, since the program asks for the same
+        again, but nobody may hear of it before. Raises RolledBackError, the file as it was, when the program fails.
         """
         before = self.capsule if journal is None else dataclasses.replace(self.capsule, journal=journal)
         assert before.at is not At.FINISHED and before.journal.pending is None
@@ -88,7 +99,11 @@ class CapsuleSession:
         if isinstance(outcome, Failed):
             raise RolledBackError(f"{outcome.reason} {self._file.path} is as it was.")
         try:
-            self._file.save(self._paused(before, guest, outcome, checks))
+            paused = self._paused(before, guest, outcome, checks)
+            if hold and isinstance(outcome, Waiting):
+                self._held = paused
+            else:
+                self._save(paused)
         except FormatError as error:
             raise RolledBackError(f"{self._file.path} is as it was: {error}.") from error
         if not isinstance(outcome, Finished):

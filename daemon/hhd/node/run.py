@@ -17,12 +17,12 @@ import os
 import re
 from collections import Counter
 from collections.abc import Callable, Iterator
-from dataclasses import dataclass, field
+from dataclasses import dataclass
 from pathlib import Path
 from typing import TypeVar
 
 from hhd.base.config import Config, load
-from hhd.base.errors import Exit, RefusedError, RolledBackError
+from hhd.base.errors import Exit, RefusedError, RolledBackError, UserError
 from hhd.base.paths import data_folder, private_folder
 from hhd.effects import environment
 from hhd.effects.approvals import Answer, Choice, Grants, Question, TerminalApprover
@@ -38,12 +38,14 @@ from hhd.effects.sandbox import Sandbox, SandboxConfig, detect
 from hhd.effects.spend import Purse, Spend, tokens_of_transcript
 from hhd.effects.toolkind import ToolKind
 from hhd.node import programs
+from hhd.node.capsule_file import refusal
 from hhd.node.capsule_session import CapsuleSession
 from hhd.node.face import Face
 from hhd.node.foreign import described, whence
 from hhd.node.own import Place
 from hhd.runtime.outcomes import Slice, StopFlag
 from hhd_protocol.capsule import At, Capsule
+from hhd_protocol.errors import FormatError
 from hhd_protocol.journal import Entry, Journal, State, decode_history
 from hhd_protocol.limits import STREAM_CHUNK_BYTES
 from hhd_protocol.packed import unpack
@@ -107,24 +109,31 @@ class Run:
     workspace: Workspace
     face: Face
     settlement: Settlement | None = None
-    spent: Spend = field(init=False)
 
     def __post_init__(self) -> None:
         self._cancel, self._stop = Cancel(), StopFlag()
         self._interrupts = Interrupts(self._wish)
-        capsule = self.session.capsule
-        live = capsule.journal.live
-        done = [(each.op, each.starts) for each in decode_history(b"".join(capsule.history))]
-        self._answered = Counter(op for op, _ in done)
-        if live is not None:
-            done.append((live.op, live.starts))
-            self._answered[live.op] += live.state is State.ANSWERED
-        calls = sum(starts for op, starts in done if op == "model")
-        lines = b"".join(capsule.transcript).split(b"\n")
-        self._purse = Purse(config=self.here.config.model, spent=Spend(calls=calls, tokens=tokens_of_transcript(lines)))
+        self._answered: Counter[str] = Counter()
+        try:
+            spent = self._count(self.session.capsule)
+        except FormatError as error:
+            raise refusal(self.session.path, error) from error
+        self._purse = Purse(config=self.here.config.model, spent=spent)
         self._place = self._place_now()
         self._moved = self.session.owner.place != self._place
         self._opened: Model | None = None
+
+    def _count(self, capsule: Capsule) -> Spend:
+        """Count the effects answered so far, by kind, and what the model calls cost; raises FormatError."""
+        live = capsule.journal.live
+        done = [(each.op, each.starts) for each in decode_history(b"".join(capsule.history))]
+        self._answered.update(op for op, _ in done)
+        if live is not None:
+            done.append((live.op, live.starts))
+            self._answered[live.op] += live.state is State.ANSWERED
+        lines = b"".join(capsule.transcript).split(b"\n")
+        calls = sum(starts for op, starts in done if op == "model")
+        return Spend(calls=calls, tokens=tokens_of_transcript(lines))
 
     def go(self) -> Ended:
         """Go on until the session ends, waits or is interrupted.
@@ -141,9 +150,17 @@ class Run:
     def _until(self, act: Callable[[], T]) -> T | Ended:
         try:
             with self._interrupts.caught():
-                return act()
-        except KeyboardInterrupt:
-            return self._interrupted()
+                result: T | Ended
+                try:
+                    result = act()
+                except KeyboardInterrupt:
+                    result = self._interrupted()
+                except UserError:
+                    with contextlib.suppress(UserError):  # The first trouble is the one to tell.
+                        self.session.flush()
+                    raise
+                self.session.flush()
+                return result
         finally:
             self._cancel.close()
 
@@ -172,7 +189,7 @@ class Run:
 
     def _advance(self) -> None:
         before = len(self.session.capsule.transcript)
-        self.session.advance(Slice(milliseconds=CHECKPOINT_MILLISECONDS), self._stop)
+        self.session.advance(Slice(milliseconds=CHECKPOINT_MILLISECONDS), self._stop, hold=True)
         if emitted := _from(self.session.capsule.transcript, before):
             self.face.emitted(emitted)
 
@@ -253,11 +270,13 @@ class Run:
 
     def ask(self, question: Question) -> Answer | None:
         """Ask the person; see `hhd.effects.approvals.Approver`."""
+        self.session.flush()
         with self._interrupts.raised():
             return TerminalApprover(write=self.face.write, read=self.face.read).ask(question)
 
     def listen(self, asked: Asked) -> str | None:
         """Get words from the person; see `hhd.effects.personkind.Listener`."""
+        self.session.flush()
         return self.face.listen(asked.prompt, asked.why)
 
     def _model(self) -> Model:
