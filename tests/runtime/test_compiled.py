@@ -139,6 +139,20 @@ def test_a_folder_that_cannot_be_made_costs_time_only(tmp_path: Path) -> None:
     assert works(tmp_path / "file" / "modules")
 
 
+def test_the_newest_entries_are_kept(tmp_path: Path, monkeypatch: pytest.MonkeyPatch, compilations: list[int]) -> None:
+    monkeypatch.setattr(compiled, "ENTRIES_MAX", 3)
+    folder = tmp_path / "modules"
+    assert works(folder)
+    first = entry(folder)
+    os.utime(first, (1, 1))
+    for n in range(3):
+        (folder / f"{n}.tmp").touch()
+        os.utime(folder / f"{n}.tmp", (2 + n, 2 + n))
+    Module.load(wat.module(), cache=folder)
+    assert not first.exists() and len(list(folder.iterdir())) == 3
+    assert works(folder) and len(compilations) == 3
+
+
 def test_the_key_depends_on_the_module_and_on_what_code_depends_on(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch, compilations: list[int]
 ) -> None:

@@ -2,8 +2,10 @@
 
 from __future__ import annotations
 
+import gc
 import random
 import threading
+import weakref
 from dataclasses import replace
 
 import pytest
@@ -136,6 +138,21 @@ def test_a_host_call_looks_at_the_clock(load: Load) -> None:
         assert guest.checks == passed
 
 
+def test_a_guest_that_nobody_holds_is_gone_at_once_with_its_memory(counter: Module) -> None:
+    guest = Guest.start(counter, args=b"{}")
+    guest.run(Slice(checks=10))
+    pages = guest.snapshot().pages
+    instance = weakref.ref(guest._instance)
+    gc.disable()
+    try:
+        del guest
+        assert instance() is not None, "a view of its pages keeps the memory"
+        del pages
+        assert instance() is None
+    finally:
+        gc.enable()
+
+
 def test_arguments_are_copied_as_far_as_there_is_room(load: Load) -> None:
     program = load(
         wat.module(
@@ -174,6 +191,32 @@ def test_the_latest_reply_survives_a_snapshot(load: Load) -> None:
     guest = Guest.resume(program, owned(guest.snapshot()), args=b"{}", reply=b"ok")
     assert guest.run(Slice()) == Finished()
     assert guest.take_transcript() == b"ok"
+
+
+def test_only_pages_that_differ_from_the_baseline_are_in_a_snapshot(load: Load) -> None:
+    """Of a memory with data in pages 0 to 5: read, written and written back are none of them changes."""
+    data = "".join(f'(data (i32.const {page * PAGE_BYTES + 8}) "page {page}")' for page in range(6))
+    program = load(
+        wat.module(
+            program=data + '(data (i32.const 100) "e")',
+            run=f"""
+              (if (i32.eq (global.get $state) (i32.const 2)) (then (return)))
+              (drop (i32.load (i32.const {2 * PAGE_BYTES + 8})))
+              (i32.store (i32.const {3 * PAGE_BYTES + 8}) (i32.const 1))
+              (i32.store (i32.const {4 * PAGE_BYTES + 100}) (i32.const 1))
+              (i32.store (i32.const {4 * PAGE_BYTES + 100}) (i32.const 0))
+              (i32.store8 (i32.const {9 * PAGE_BYTES}) (i32.const 1))
+              (i32.store8 (i32.const {9 * PAGE_BYTES}) (i32.const 0))
+              (i32.store8 (i32.const {10 * PAGE_BYTES}) (i32.const 1))
+              (drop (memory.grow (i32.const 2)))
+              (i32.store8 (i32.const {8 * WASM_PAGE_BYTES - 1}) (i32.const 7))
+              (drop (call $effect (i32.const 100) (i32.const 1) (i32.const 0) (i32.const 0)))""",
+        )
+    )
+    guest = Guest.start(program, args=b"{}")
+    assert isinstance(guest.run(Slice()), Waiting)
+    stack = 2 * WASM_PAGE_BYTES // PAGE_BYTES
+    assert guest.snapshot().page_numbers == [3, 10, stack, 8 * WASM_PAGE_BYTES // PAGE_BYTES - 1]
 
 
 BITS = {

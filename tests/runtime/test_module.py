@@ -63,6 +63,25 @@ REFUSED: dict[str, tuple[str, bytes]] = {
         "types that the guest ABI does not have",
         wat.module(get_state="(result v128) (v128.const i64x2 0 0)"),
     ),
+    "too many globals": (
+        "mutable globals",
+        wat.module(
+            global_items=wat.GLOBALS + "".join(f'(global (export "g{n}") (mut i32) (i32.const 0))' for n in range(64))
+        ),
+    ),
+    "a global with a long name": (
+        "mutable globals",
+        wat.module(global_items=wat.GLOBALS + f'(global (export "{"g" * 257}") (mut i32) (i32.const 0))'),
+    ),
+    "too many imports": (
+        "it imports 66 things",
+        wat.module(imports=wat.IMPORTS + '(import "hhd1" "yield" (func))' * 60),
+    ),
+    "too many exports": (
+        "it exports 5009 things",
+        wat.module(program="".join(f'(export "e{n}" (func $run))' for n in range(5000))),
+    ),
+    "too many sections": ("more than 1000 sections", b"\0asm\1\0\0\0" + b"\0\1\0" * 1001),
     "relaxed vectors": (
         "refused: ",
         wat.module(program="(func (param v128) (drop (f32x4.relaxed_min (local.get 0) (local.get 0))))"),

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import itertools
 import random
 
 import pytest
@@ -9,10 +10,10 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 from tests.runtime import programs
 from tests.runtime.conftest import Load
-from tests.runtime.runs import assert_finished_alike, cut, owned, whole
+from tests.runtime.runs import assert_finished_alike, cut, echo, owned, whole
 
 from hhd.runtime.guest import Guest
-from hhd.runtime.outcomes import Failed, Interrupted, Slice
+from hhd.runtime.outcomes import Failed, Interrupted, Slice, Waiting
 
 
 @pytest.mark.parametrize("name", programs.NAMES)
@@ -42,6 +43,26 @@ def test_any_cut_ends_alike_and_a_snapshot_depends_on_the_position_alone(
     assert_finished_alike(other, uncut)
     for position in one.snapshots.keys() & other.snapshots.keys():
         assert one.snapshots[position] == other.snapshots[position]
+
+
+@pytest.mark.parametrize("name", ["deep stacks", "recursion", "effects in deep calls"])
+def test_a_guest_that_runs_on_leaves_the_snapshots_that_a_restored_one_leaves(load: Load, name: str) -> None:
+    """What deep pauses left in the stack of a pause does not show in the shallow ones that follow."""
+    module = load(programs.instrumented(name))
+    rng = random.Random(5)
+    sizes = [rng.randrange(1, 200) for _ in range(40)]
+    restored = cut(module, [Slice(checks=n) for n in sizes], keep=True).snapshots
+    guest, used = Guest.start(module, args=b"{}"), []
+    for n in sizes:
+        outcome = guest.run(Slice(checks=n))
+        if guest.over:
+            break
+        position = -guest.checks if isinstance(outcome, Waiting) else guest.checks
+        assert owned(guest.snapshot()) == restored[position]
+        used.append(restored[position].asyncify_stack_bytes)
+        if isinstance(outcome, Waiting):
+            guest.answer(echo(outcome.effect))
+    assert any(later < earlier for earlier, later in itertools.pairwise(used))
 
 
 def test_a_call_stack_too_deep_for_a_pause_fails_cleanly_and_the_snapshot_before_runs_on(load: Load) -> None:

@@ -30,6 +30,9 @@ COMPILED_BYTES_MAX = 256 * 1024 * 1024
 COMPILE_SECONDS_MAX = 120
 """Wall time of one compilation; the largest of our modules takes a quarter of a second."""
 
+ENTRIES_MAX = 64
+"""Compiled modules that are kept, the newest: each takes one to two MiB, and a session needs one."""
+
 _MAGIC = b"hhdcode1"
 _HEAD_BYTES = len(_MAGIC) + hashlib.sha256().digest_size
 
@@ -110,11 +113,19 @@ def _write(folder: int, key: str, code: bytes) -> None:
                 while piece:
                     piece = piece[file.write(piece) :]
         os.rename(temp, key, src_dir_fd=folder, dst_dir_fd=folder)
+        _prune(folder)
     except OSError:
         try:
             os.unlink(temp, dir_fd=folder)
         except OSError:
             return
+
+
+def _prune(folder: int) -> None:
+    """Remove the oldest entries past the bound, and with them what a writer that was killed left behind."""
+    ages = sorted((os.stat(name, dir_fd=folder, follow_symlinks=False).st_mtime, name) for name in os.listdir(folder))
+    for _, name in ages[:-ENTRIES_MAX]:
+        os.unlink(name, dir_fd=folder)
 
 
 def _compile_apart(wasm: bytes) -> bytes:

@@ -14,6 +14,7 @@ from __future__ import annotations
 import ctypes
 import struct
 import time
+import weakref
 from collections.abc import Callable
 from typing import Final
 
@@ -63,13 +64,13 @@ class Guest:
     def __init__(self, module: Module, args: bytes, limits: Limits) -> None:
         assert len(args) <= ARGS_BYTES_MAX
         self._module, self._args, self._limits = module, args, limits
-        calls = {
-            "effect": self._effect,
-            "reply": self._reply_part,
-            "emit": self._emit,
-            "panic": self._panic,
-            "args": self._copy_args,
-            "yield": self._yield,
+        calls: dict[str, _Import] = {
+            "effect": Guest._effect,
+            "reply": Guest._reply_part,
+            "emit": Guest._emit,
+            "panic": Guest._panic,
+            "args": Guest._copy_args,
+            "yield": Guest._yield,
         }
         self._instance = Instance(
             module, {name: self._guarded(call) for name, call in calls.items()}, limits.memory_bytes
@@ -343,16 +344,20 @@ class Guest:
     # imports
 
     def _guarded(self, call: _Import) -> HostCall:
+        me = weakref.ref(self)  # else a guest would keep itself alive, with all its memory, until a collection
+
         def guarded(caller: int, slots: int) -> int | None:
+            self = me()
+            assert self is not None, "whoever runs a guest holds it"
             try:
                 context = c.lib.wasmtime_caller_context(caller)
                 if self._outside:
                     raise _Fault("called the host while the host was calling it")
                 if self._mode == _UNWINDING:
                     raise _Fault("called the host while it was being paused")
-                if self._mode == _REWINDING and call not in (self._yield, self._effect):
+                if self._mode == _REWINDING and call not in (Guest._yield, Guest._effect):
                     raise _Fault("called the host before it was resumed")
-                call(context, slots)
+                call(self, context, slots)
                 return None
             except _Fault as fault:
                 self._fault = f"The program {fault}."
@@ -485,8 +490,8 @@ class Guest:
         ctypes.memmove(self._instance.address + at, bytes(piece), len(piece))
 
 
-_Import = Callable[[int, int], None]
-"""(context, address of the slots of arguments and result)."""
+_Import = Callable[[Guest, int, int], None]
+"""(guest, context, address of the slots of arguments and result)."""
 
 _TOO_DEEP = "The program was too deep in calls to be paused: its calls do not fit the stack for a pause."
 

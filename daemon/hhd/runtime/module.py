@@ -14,7 +14,7 @@ from hhd.runtime import wasmtime_c as c
 from hhd.runtime.compiled import load_compiled
 from hhd_protocol.abi import COUNTDOWN, ENTRY, IMPORT_MODULE, INSTRUMENTED_SECTION
 from hhd_protocol.ids import Sha256
-from hhd_protocol.limits import MODULE_BYTES_MAX, WASM_PAGE_BYTES
+from hhd_protocol.limits import GLOBAL_NAME_BYTES_MAX, GLOBALS_MAX, MODULE_BYTES_MAX, WASM_PAGE_BYTES
 
 FuncType = tuple[tuple[int, ...], tuple[int, ...]]
 
@@ -38,6 +38,12 @@ EXPORTS: Final[Mapping[str, FuncType]] = {
 REFUSAL = "The module was refused: "
 _EXPORTS_MAX = 4096
 """Each is looked at once, a few microseconds; programs have a dozen."""
+
+_IMPORTS_MAX = 64
+"""The ABI has six; a compiler may name one twice."""
+
+_SECTIONS_MAX = 1000
+"""Fourteen kinds, each at most once, and custom ones: compilers write a dozen."""
 
 _START_SECTION = 8
 _NUMERIC = (c.I32, c.I64, c.F32, c.F64)
@@ -94,8 +100,11 @@ def section_names(wasm: bytes) -> Iterator[int | str]:
     """The ids of the sections of a binary, custom ones by their names. Raises RefusedError where it is malformed."""
     if wasm[:8] != b"\0asm\1\0\0\0":
         raise _refused("it is not a WebAssembly binary of version 1")
-    at = 8
+    at, count = 8, 0
     while at < len(wasm):
+        count += 1
+        if count > _SECTIONS_MAX:
+            raise _refused(f"it has more than {_SECTIONS_MAX} sections")
         identity = wasm[at]
         size, at = _leb(wasm, at + 1)
         if size > len(wasm) - at:
@@ -126,6 +135,8 @@ def read_shape(module: int) -> Shape:
     vec = c.Vec()
     c.lib.wasmtime_module_imports(module, vec)
     try:
+        if vec.size > _IMPORTS_MAX:
+            raise _refused(f"it imports {vec.size} things, more than the {_IMPORTS_MAX} that are allowed")
         imports = tuple(_import_name(each) for each in c.pointers(vec))
     finally:
         c.lib.wasm_importtype_vec_delete(vec)
@@ -164,6 +175,8 @@ def _shape(imports: tuple[str, ...], exports: Mapping[str, int]) -> Shape:
     mutable = {name: kind for name, kind in found.items() if kind is not None}
     if mutable.get(COUNTDOWN) != c.I32:
         raise _refused(f"it does not export {COUNTDOWN}")
+    if len(mutable) > GLOBALS_MAX or max(len(name.encode()) for name in mutable) > GLOBAL_NAME_BYTES_MAX:
+        raise _refused(f"it has more than {GLOBALS_MAX} mutable globals, or one with a name that is too long")
     for name, kind in mutable.items():
         if kind not in _NUMERIC:
             raise _refused(f"its global {_shown(name)} holds what cannot be saved")
