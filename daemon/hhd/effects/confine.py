@@ -171,10 +171,11 @@ class Workspace:
             self._insist_on_ours(found, str(place))
             return _open(place.parts[-1], _LOOK, parent, place)
 
-    def replace_file(self, place: Inside, content: bytes) -> bool:
+    def replace_file(self, place: Inside, content: bytes, *, seen: os.stat_result | None = None) -> bool:
         """Make the file at `place` hold `content` in one durable step; return whether it is new.
 
-        Missing parents are created. An existing file keeps its mode and, where this user may set it, its owner.
+        Missing parents are created. An existing file keeps its mode and, where this user may set it, its owner. `seen`:
+        what the file was when `content` was made from it; if it is another by now it is left alone (PathRefused).
         Raises PathRefused if something else than a regular file is there, OSError; then the file is as it was.
         """
         if not place.parts:
@@ -184,7 +185,7 @@ class Workspace:
             before = _stat(place.parts[-1], parent)
             if before is not None:
                 _insist_on_file(before, place)
-            _replace(place.parts[-1], parent, content, before)
+            _replace(place, parent, content, before, seen)
             return before is None
 
     @contextlib.contextmanager
@@ -235,6 +236,13 @@ def _missing(path: str, parts: list[str], name: str, todo: list[str]) -> tuple[s
 
 def _identity(found: os.stat_result) -> tuple[int, int]:
     return found.st_dev, found.st_ino
+
+
+def _same(one: os.stat_result, other: os.stat_result | None) -> bool:
+    """Whether nobody wrote in between, as far as the file system tells."""
+    if other is None:
+        return False
+    return (one.st_ino, one.st_size, one.st_mtime_ns) == (other.st_ino, other.st_size, other.st_mtime_ns)
 
 
 def _stat_path(path: Path) -> os.stat_result | None:
@@ -293,7 +301,10 @@ def _make_folder(name: str, folder: int) -> None:
     _sync_folder(folder)
 
 
-def _replace(name: str, folder: int, content: bytes, before: os.stat_result | None) -> None:
+def _replace(
+    place: Inside, folder: int, content: bytes, before: os.stat_result | None, seen: os.stat_result | None
+) -> None:
+    name = place.parts[-1]
     temp = f".{name[:50]}.{secrets.token_hex(6)}.tmp"
     fd = os.open(temp, _NEW, 0o666 if before is None else 0o600, dir_fd=folder)
     try:
@@ -307,6 +318,8 @@ def _replace(name: str, folder: int, content: bytes, before: os.stat_result | No
             sync_file(fd)
         finally:
             os.close(fd)
+        if seen is not None and not _same(seen, _stat(name, folder)):
+            raise PathRefused(f"{_said(str(place))} was changed by something else meanwhile; read it again.")
         os.rename(temp, name, src_dir_fd=folder, dst_dir_fd=folder)
     except BaseException:
         with contextlib.suppress(OSError):

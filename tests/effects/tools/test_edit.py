@@ -10,6 +10,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 from tests.effects.tools.conftest import Run
 
+from hhd.effects import confine
 from hhd.effects.tools import edit as module
 
 
@@ -73,6 +74,25 @@ def test_text_that_the_encoding_cannot_hold_is_refused(run: Run, folder: Path) -
     (folder / "a").write_bytes("Grüße".encode("latin-1"))
     assert run("edit", path="a", old="Grüße", new="→").is_error
     assert (folder / "a").read_bytes() == "Grüße".encode("latin-1")
+
+
+def test_what_somebody_else_wrote_meanwhile_is_not_lost(
+    run: Run, folder: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    (folder / "a").write_text("old\n")
+    sync = confine.sync_file
+
+    def slow(fd: int) -> None:
+        (folder / "a").write_text("old, and the person's words\n")
+        sync(fd)
+
+    monkeypatch.setattr(confine, "sync_file", slow)
+    reply = run("edit", path="a", old="old", new="new")
+    assert reply.is_error and "meanwhile" in reply.output
+    assert (folder / "a").read_text() == "old, and the person's words\n" and os.listdir(folder) == ["a"]
+    monkeypatch.setattr(confine, "sync_file", sync)
+    assert not run("edit", path="a", old="old", new="new").is_error
+    assert (folder / "a").read_text() == "new, and the person's words\n"
 
 
 def test_a_binary_or_too_large_file_is_refused(run: Run, folder: Path, monkeypatch: pytest.MonkeyPatch) -> None:

@@ -33,6 +33,7 @@ def _act(asked: EditInput, context: Context) -> Reply:
         return failed("The old and the new text are the same; nothing was changed.")
     place = context.place(asked.path)
     refuse_gits_own(place)
+    seen = context.workspace.stat(place)
     before = whole(context.workspace, place)
     if textfile.kind_if_binary(before[:SNIFF_BYTES]):
         return failed(f"{place} is not a text file; nothing was changed.")
@@ -44,7 +45,7 @@ def _act(asked: EditInput, context: Context) -> Reply:
     after = before.replace(old, new)
     if len(after) > FILE_BYTES_MAX:
         return failed(f"{place} would pass {FILE_BYTES_MAX} bytes; nothing was changed.")
-    context.workspace.replace_file(place, after)
+    context.workspace.replace_file(place, after, seen=seen)
     return Reply(output=f"Replaced {count} occurrence{'' if count == 1 else 's'} in {place}.")
 
 
