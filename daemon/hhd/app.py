@@ -15,6 +15,7 @@ if TYPE_CHECKING:  # Each door imports what it opens on, and nothing else.
     from hhd.node.face import Face
     from hhd.node.native import Hit, Steps
     from hhd.node.native_convert import Converted
+    from hhd.node.rules import Judged, Rules
     from hhd.node.run import Ended
     from hhd.node.store import StoreUsage
     from hhd.runtime.outcomes import StopFlag
@@ -106,6 +107,20 @@ def answer_one(path: Path, *, folder: Path, model: str | None, face: Face) -> En
 
     with run.opened(path, folder=folder, model=model, face=face) as one:
         return one.answer()
+
+
+def policy_in_force() -> Rules:
+    """What a session may do on this device."""
+    from hhd.node import rules
+
+    return rules.in_force()
+
+
+def policy_judge(tool: str, what: str, *, folder: Path) -> Judged:
+    """What would become of one call of a tool."""
+    from hhd.node import rules
+
+    return rules.judge(tool, what, folder)
 
 
 def native_sessions(*, harness: str | None, cwd: Path | None, steps: Steps) -> list[Card]:

@@ -226,6 +226,14 @@ def test_a_setting_without_meaning_is_refused_by_name(table: dict[str, object]) 
         SandboxConfig.from_table(table)
 
 
+def test_a_place_of_keys_can_be_shown_by_configuration_but_not_hhds_own(home: Path, walls: Sandbox) -> None:
+    shown = detect(SandboxConfig(show=(home / ".ssh", paths.data_folder())))
+    command = f"cat {home}/.ssh/id_ed25519 {home}/.netrc {home}/.local-data/hhd/key 2>/dev/null"
+    assert bash(command, home / "project", shown).output.startswith("KEY-OF-SSH")
+    assert "KEY-OF-DATA" not in bash(command, home / "project", shown).output
+    assert "KEY-OF-NETRC" not in bash(command, home / "project", shown).output
+
+
 def test_settings_are_read(home: Path) -> None:
     table = {"use": "require", "network": False, "git": "writable", "hide": ["~/x"], "writable": ["/y"]}
     assert SandboxConfig.from_table(table) == SandboxConfig(

@@ -9,6 +9,7 @@ from hhd.base.errors import Exit, UserError
 COMMANDS = {
     "run": ("hhd.cli.run", "Let the agent work in a folder, in the foreground."),
     "capsule": ("hhd.cli.capsule", "Make, step, run and look at capsules: one session in one file."),
+    "policy": ("hhd.cli.policy", "Show what a session may do on this device, and why."),
     "native": ("hhd.cli.native", "Find, read, search and keep sessions of Claude Code, Codex and Pi."),
     "check": ("hhd.cli.check", "Read the whole store and say what is damaged; --repair mends it."),
     "gc": ("hhd.cli.gc", "Thin old checkpoints and free what nothing needs."),

@@ -54,13 +54,15 @@ class SandboxConfig:
     git: str = "protected"
     """`protected`: hooks and settings of the workspace's repository are read-only; `writable`."""
     hide: tuple[Path, ...] = ()
+    show: tuple[Path, ...] = ()
+    """Of `SECRET_PLACES`, what commands may see after all; hhd's own folders are hidden whatever is here."""
     writable: tuple[Path, ...] = ()
     """Folders besides the workspace that commands may write to: caches and the like."""
 
     @classmethod
     def from_table(cls, table: Mapping[str, object]) -> SandboxConfig:
         """Read the TOML table; raises RefusedError for a key or value that has no meaning."""
-        known = {"use", "network", "git", "hide", "writable"}
+        known = {"use", "network", "git", "hide", "show", "writable"}
         if unknown := sorted(set(table) - known):
             raise RefusedError(f"[policy.sandbox] has no setting {unknown[0]!r}; it has {', '.join(sorted(known))}.")
         use, network = table.get("use", "auto"), table.get("network", True)
@@ -76,6 +78,7 @@ class SandboxConfig:
             network=network,
             git=str(git),
             hide=_places(table, "hide"),
+            show=_places(table, "show"),
             writable=_places(table, "writable"),
         )
 
@@ -139,7 +142,8 @@ class Sandbox:
 def detect(config: SandboxConfig | None = None, *, search: str | None = None) -> Sandbox:
     """Find by running it whether bubblewrap works here; `search` is the PATH to look in (default: this process's)."""
     config = config or SandboxConfig()
-    hidden = tuple(dict.fromkeys(path for path in (*own_folders(), *_secrets(), *config.hide) if path.is_absolute()))
+    secrets = [path for path in _secrets() if path not in config.show]
+    hidden = tuple(dict.fromkeys(path for path in (*own_folders(), *secrets, *config.hide) if path.is_absolute()))
     required = config.use == "require"
     program = None if config.use == "off" else shutil.which("bwrap", path=search)
     reason = "it is switched off in the configuration" if config.use == "off" else "bubblewrap (bwrap) is not installed"
