@@ -5,8 +5,10 @@ from __future__ import annotations
 import os
 import socket
 import subprocess
+import tempfile
 import time
 from collections.abc import Iterator
+from dataclasses import replace
 from pathlib import Path
 
 import pytest
@@ -23,9 +25,16 @@ OFF = Sandbox(program=None, reason="switched off by the test", network=True, hid
 
 
 @pytest.fixture
-def home(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
-    """A home folder with hhd's folders and other people's secrets in it, and a project."""
-    place = tmp_path / "home"
+def home(monkeypatch: pytest.MonkeyPatch) -> Iterator[Path]:
+    """A home folder with hhd's folders and other people's secrets in it, and a project.
+
+    Not below /tmp, which is empty inside the walls: there everything would seem hidden.
+    """
+    with tempfile.TemporaryDirectory(dir="/var/tmp", prefix="hhd-test-") as name:
+        yield _furnished(Path(name) / "home", monkeypatch)
+
+
+def _furnished(place: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
     (place / "project").mkdir(parents=True)
     for kind in ("DATA", "CONFIG", "CACHE"):
         folder = place / f".local-{kind.lower()}/hhd"
@@ -71,6 +80,8 @@ def test_hhds_keys_and_other_secrets_are_not_there_inside_and_are_outside(home: 
     search = f"grep -rhso 'KEY-OF-[A-Z]*' {home} | sort -u; cat {home}/.ssh/* {home}/mine 2>&1"
     assert [name for name in secrets if f"KEY-OF-{name}" in bash(search, home / "project", walls).output] == []
     assert [name for name in secrets if f"KEY-OF-{name}" not in bash(search, home / "project", OFF).output] == []
+    bare = replace(walls, hidden=())
+    assert [name for name in secrets if f"KEY-OF-{name}" not in bash(search, home / "project", bare).output] == []
 
 
 def test_they_are_hidden_even_where_the_workspace_is_the_home_folder_itself(home: Path, walls: Sandbox) -> None:
@@ -88,7 +99,6 @@ def test_a_workspace_within_hhds_own_folder_is_seen_and_its_neighbours_are_not(h
 
 
 def test_only_the_workspace_is_writable(home: Path, walls: Sandbox) -> None:
-    """The home of this test lies below /tmp, which is fresh inside: what counts is what is there afterwards."""
     names = [home / "no", home / ".ssh-no", *map(Path, ("/usr/hhd-test-no", "/etc/hhd-test-no", "/tmp/hhd-test-no"))]
     command = "touch ok; for f in " + " ".join(map(str, names)) + "; do touch $f; done 2>/dev/null; true"
     bash(command, home / "project", walls)
