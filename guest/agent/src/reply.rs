@@ -155,14 +155,18 @@ impl<'a> Reply<'a> {
         })
     }
 
-    /// The numbers of `usage`, by name.
+    /// The numbers of `usage`, by name. (`event` is what a line of the transcript is named by.)
     pub fn usage(&self) -> Vec<(String, u64)> {
         let raw = match self.usage {
             None => return Vec::new(),
             Some(raw) => raw,
         };
         let found: std::collections::BTreeMap<String, &RawValue> = serde_json::from_str(raw.get()).unwrap_or_default();
-        found.into_iter().filter_map(|(key, raw)| Some((key, raw.get().parse().ok()?))).collect()
+        found
+            .into_iter()
+            .filter(|(key, _)| key != "event")
+            .filter_map(|(key, raw)| Some((key, raw.get().parse().ok()?)))
+            .collect()
     }
 }
 

@@ -169,7 +169,8 @@ fn after_a_move_only_what_differs_is_told() {
 
 #[test]
 fn a_call_cut_at_the_token_limit_is_not_run_and_those_before_it_are() {
-    let mut reply = calls(&[bash("a"), ("write", json!({"path": "x"}))]);
+    // What was received of the cut call looks whole: half a file would be written.
+    let mut reply = calls(&[bash("a"), ("write", json!({"path": "x", "content": "half a fi"}))]);
     reply["stop_reason"] = json!("max_tokens");
     let world = script(&[reply, says("Done.")]).run(once("go"));
     assert_eq!(world.requests("tool").len(), 1);
@@ -367,6 +368,15 @@ fn unknown_blocks_are_kept_in_the_transcript_only() {
     let world = world.run(json!({"prompt": "go"}));
     assert_eq!(world.found("other")[0]["block"], json!({"type": "hologram", "x": [1]}));
     assert_eq!(world.messages(1)[1]["content"], json!([{"type": "text", "text": "Done."}]));
+}
+
+#[test]
+fn usage_is_kept_as_far_as_it_is_numbers() {
+    let mut reply = says("Done.");
+    reply["usage"] =
+        json!({"output_tokens": 5, "event": 7, "input_tokens": -1, "tier": "standard", "a": {"b": 1}, "c": null});
+    let world = script(&[reply]).run(once("go"));
+    assert_eq!(world.found("usage"), [json!({"event": "usage", "output_tokens": 5})]);
 }
 
 #[test]
