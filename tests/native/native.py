@@ -37,7 +37,9 @@ class Indexed:
 
     @property
     def name(self) -> str:
-        return self.path.name if "edge" in self.path.parts else "/".join(self.path.relative_to(FIXTURES).parts[1:3])
+        if "edge" in self.path.parts:
+            return self.path.name
+        return f"{self.path.relative_to(FIXTURES).parts[2]}-{self.path.stem[-4:]}"
 
 
 def indexed() -> list[Indexed]:

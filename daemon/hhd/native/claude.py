@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import operator
 from array import array
-from collections.abc import Iterable, Iterator, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from datetime import datetime
 from itertools import islice
 from pathlib import Path
@@ -35,13 +35,17 @@ from hhd_protocol.transcript import (
     AccountBook,
     At,
     Branch,
+    Call,
     Compaction,
     Gap,
     Harness,
     Header,
     Item,
     Message,
+    Note,
+    NoteKind,
     Reason,
+    Result,
     SourceFile,
     Subagent,
     TextPart,
@@ -173,7 +177,7 @@ class ClaudeReading(Reading):
                 flags |= _SIDE
                 self._helper_record(head)
             # This is `Tree.add`, written out: it runs once a record.
-            if parent == last and parent is not None:
+            if parent == last and parent is not None and flags != _BOUNDARY:
                 note_parent(node - 1)
             else:
                 tree.branch(parent)
@@ -226,7 +230,6 @@ class ClaudeReading(Reading):
         tree = self._tree
         self._state = state = bytearray(len(tree))
         self._gaps: dict[int, tuple[bool, int, str]] = {}
-        self._cycle = -1
         for node in tree.duplicates:
             state[node] = _DOUBLE
         talk = [n for n in (self._last(side=False), self._last(side=True)) if n >= 0]
@@ -275,8 +278,7 @@ class ClaudeReading(Reading):
         node, mark = leaf, _LIVE
         while node >= 0:
             if state[node] and state[node] != _HELPER:
-                self._cycle = node
-                break
+                break  # A circle; the client breaks it silently.
             if not kept:
                 begin = tree.run_of(node)
                 fresh = node + 1 - begin
@@ -294,9 +296,10 @@ class ClaudeReading(Reading):
                 node = self._anchor(last_boundary)
                 continue
             parent = parents[node]
-            if flags[node] & _BOUNDARY and parent < 0:
+            if flags[node] & _BOUNDARY:
                 mark = _PAST
-                parent = tree.find(self._boundaries[node].logicalParentUuid)
+                if parent < 0:
+                    parent = tree.find(self._boundaries[node].logicalParentUuid)
                 if parent < 0:
                     parent = self._before(node)
                 if node == last_boundary and kept:
@@ -346,7 +349,7 @@ class ClaudeReading(Reading):
         return ROOT
 
     def _near(self, earlier: int, later: int) -> bool:
-        """Whether the client would bridge the gap between two records: the earlier is at most 5 seconds older."""
+        """Whether the client would bridge the gap between two records: the earlier is older, by at most 5 seconds."""
         times = []
         for node in (earlier, later):
             rec = self._fetch(node)
@@ -356,7 +359,7 @@ class ClaudeReading(Reading):
                 return False
         if (times[0].tzinfo is None) != (times[1].tzinfo is None):
             return False
-        return (times[1] - times[0]).total_seconds() <= _BRIDGE_SECONDS
+        return 0 <= (times[1] - times[0]).total_seconds() <= _BRIDGE_SECONDS
 
     def _missing(self, node: int) -> str:
         rec = self._fetch(node)
@@ -377,7 +380,7 @@ class ClaudeReading(Reading):
                 continue
             for parent in (links.get(node, MISSING), tree.parents[node]):
                 if parent >= 0 and state[parent] in (_LIVE, _PAST) and tree.flags[parent] & _REPLY:
-                    if self._has_result(node):
+                    if self._has_result(node) and self._reply(parent) is not None:
                         beside.setdefault(parent, []).append(node)
                     break
         if not beside:
@@ -385,25 +388,28 @@ class ClaudeReading(Reading):
         path = order[:]
         del order[:]
         waiting: list[int] = []
+        reply: str | None = None
         for node in path:
-            if waiting and not tree.flags[node] & _REPLY:
-                # After the group of calls; in file order among the results that are on the path.
-                while waiting and tree.lines[waiting[0]] < tree.lines[node]:
-                    order.append(waiting.pop(0))
-                order.append(node)
-                if tree.flags[node] & _TALK and not self._has_result(node):
+            if waiting and not (tree.flags[node] & _REPLY and self._reply(node) == reply):
+                # The results go after the group of calls: the records of one reply.
+                if not tree.flags[node] & _REPLY and self._has_result(node):
+                    before = [n for n in waiting if tree.lines[n] < tree.lines[node]]
+                    order.extend(before)
+                    waiting = waiting[len(before) :]
+                else:
                     order.extend(waiting)
-                    waiting.clear()
-                continue
-            if waiting and tree.flags[node] & _REPLY and tree.lines[waiting[-1]] < tree.lines[node]:
-                order.extend(waiting)
-                waiting.clear()
+                    waiting = []
             order.append(node)
             if node in beside:
+                reply = self._reply(node)
                 for result in beside[node]:
                     state[result] = state[node]
                 waiting = sorted([*waiting, *beside[node]], key=lambda n: tree.lines[n])
         order.extend(waiting)
+
+    def _reply(self, node: int) -> str | None:
+        rec = self._fetch(node)
+        return rec.message.id if rec is not None and rec.message is not None else None
 
     def _has_result(self, node: int) -> bool:
         rec = self._fetch(node)
@@ -555,7 +561,8 @@ class ClaudeReading(Reading):
             dangling_is_live=False,
             orphans_are_live=False,
             seconds_are_live=False,
-            answered_later=self._answered_later,
+            replies_close=True,
+            lookup=self._lookup,
         )
         return pairing.run(self._in_file_order(book) if self._sequential else self._in_path_order(book))
 
@@ -578,6 +585,8 @@ class ClaudeReading(Reading):
                 if isinstance(rec, Reason):
                     damaged(book, rec, line + shift)
                     if node < nodes and lines[node] == line:
+                        if rec is not Reason.TOO_DEEP:
+                            raise ChangedError(f"{self._path} was overwritten while it was read; run it again.")
                         node += 1
                     line += 1
                     continue
@@ -690,12 +699,21 @@ class ClaudeReading(Reading):
             book.add(Verdict.RECOGNISED, Reason.DUPLICATE, kind, place)
         elif kind == "attachment":
             name = rec.attachment.type if rec.attachment else ""
-            book.add(Verdict.RECOGNISED, Reason.VENDOR_TEXT, f"attachment/{name}", place)
+            reason = Reason.QUEUED if name == "queued_command" else Reason.VENDOR_TEXT
+            book.add(Verdict.RECOGNISED, reason, f"attachment/{name}", place)
         elif kind == "system" and rec.subtype == "compact_boundary" and what in (_LIVE, _PAST):
             book.used("system/compact_boundary", place)
             out.extend(self._close_boundary())
             self._boundary = rec
             self._boundary_at = place
+        elif kind == "system" and rec.subtype == "local_command" and rec.content and what in (_LIVE, _PAST):
+            book.used("system/local_command", place)
+            out.extend(self._close_boundary())
+            parts = (TextPart(rec.content),)
+            note = NoteKind.LOCAL_COMMAND
+            at = At(0, place, rec.uuid)
+            live = what == _LIVE
+            out.append(Note(at=at, kind=note, parts=parts, label="local_command", time=rec.timestamp, live=live))
         elif kind == "system":
             book.add(Verdict.RECOGNISED, Reason.DISPLAY, f"system/{rec.subtype}", place)
         elif kind not in _CHAINED:
@@ -744,19 +762,36 @@ class ClaudeReading(Reading):
             verdict, reason = LOOSE.get(kind, (Verdict.UNKNOWN, Reason.UNKNOWN_TYPE))
             book.add(verdict, reason, kind, line + self._shift)
 
-    def _answered_later(self, calls: set[str]) -> set[str]:
-        """Which of `calls` have a result anywhere on the path; reads the file once more."""
-        found: set[str] = set()
-        for node in self._order:
-            flags = self._tree.flags[node]
-            if not flags & _TALK or flags & _REPLY:
+    def _lookup(self, calls: Mapping[str, Call], at_end: bool) -> Mapping[str, Result | None]:
+        """Where results are that do not follow their calls: further on, before them, or off the path.
+
+        The client finds a result by the id of its call wherever it stands in the file. This reads the file once more,
+        except at the end, where only records off the path are looked at.
+        """
+        found: dict[str, Result | None] = {}
+        begin = max(call.at.line - self._shift for call in calls.values())
+        out: list[Item] = []
+        translator = Translator(frozenset(self._side_files), self._path.stem, self._shift, self._raw_line)
+        for node, flags in enumerate(self._tree.flags):
+            what = self._state[node]
+            if flags & (_TALK | _REPLY) != _TALK or what in (_HELPER, _DOUBLE) or (at_end and what != _DEAD):
                 continue
             rec = self._fetch(node)
-            content = rec.message.content if rec and rec.message else None
-            if isinstance(content, list):
-                found.update(p.tool_use_id for p in content if p.type == "tool_result" and p.tool_use_id in calls)
-            if len(found) == len(calls):
-                break
+            content = rec.message.content if rec is not None and rec.message is not None else None
+            if rec is None or not isinstance(content, list):
+                continue
+            named = {piece.tool_use_id for piece in content if piece.type == "tool_result"} & calls.keys()
+            if not named - found.keys():
+                continue
+            line = self._tree.lines[node]
+            if what != _DEAD and line > begin:
+                found.update(dict.fromkeys(name for name in named if name is not None))
+                continue
+            out.clear()
+            translator.user(rec, line, True, out)
+            for item in out:
+                if isinstance(item, Result) and item.call in named:
+                    found.setdefault(item.call, item)
         return found
 
 

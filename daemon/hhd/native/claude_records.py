@@ -119,11 +119,11 @@ class Record(Head, gc=False):
     timestamp: str | None = None
     message: Body | None = None
     isMeta: bool = False
-    isVisibleInTranscriptOnly: bool = False
     isApiErrorMessage: bool = False
     origin: Origin | None = None
     attachment: Attachment | None = None
     gitBranch: str | None = None
+    content: str | None = None
 
 
 LOOSE: dict[str, tuple[Verdict, Reason]] = {
@@ -301,11 +301,9 @@ class Translator:
             return
         content = body.content
         time = rec.timestamp
-        if rec.isVisibleInTranscriptOnly:
-            live = False
         place = line + self._shift
         own = rec.uuid
-        given = self._not_the_person(rec) if rec.isMeta or rec.origin is not None else None
+        given = self._not_the_person(rec) if rec.isMeta or rec.isCompactSummary or rec.origin is not None else None
         if type(content) is str:
             label = given or (label_of(content) if content[:1] in _MARKS else None)
             said = (TextPart(content),)
@@ -340,7 +338,9 @@ class Translator:
         if rec.origin is not None and rec.origin.kind not in _PERSON:
             kind = rec.origin.kind or ""
             return (NoteKind.SUBAGENT_REPORT if "task" in kind else NoteKind.HARNESS), kind
-        return (NoteKind.HARNESS, "meta") if rec.isMeta else None
+        if not rec.isMeta and not rec.isCompactSummary:
+            return None
+        return NoteKind.HARNESS, "summary" if rec.isCompactSummary else "meta"
 
     def summary(self, rec: Record) -> str:
         """The text of a compaction's summary."""

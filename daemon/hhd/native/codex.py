@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import re
 from bisect import bisect_right
-from collections.abc import Iterable, Iterator, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from pathlib import Path
 
 import msgspec
@@ -36,6 +36,7 @@ from hhd_protocol.transcript import (
     AccountBook,
     At,
     Branch,
+    Call,
     Compaction,
     Gap,
     Harness,
@@ -44,6 +45,7 @@ from hhd_protocol.transcript import (
     Message,
     Note,
     Reason,
+    Result,
     SourceFile,
     TextPart,
     Verdict,
@@ -180,7 +182,12 @@ class CodexReading(Reading):
     def _note(self, segment: _Segment, place: int, found: Iterable[Line | Reason]) -> None:
         own = segment is self._segments[-1]
         for record in found:
-            if isinstance(record, Reason) or record.timestamp is None:
+            if isinstance(record, Reason):
+                if record is Reason.BAD_TEXT:
+                    self._refused = self._refused or "a line holds bytes that are no UTF-8"
+                place += 1
+                continue
+            if record.timestamp is None:
                 place += 1
                 continue
             if record.ordinal is None:
@@ -202,13 +209,23 @@ class CodexReading(Reading):
                 elif kind == "event_msg":
                     self._event(payload, place)
                 elif kind == "compacted":
-                    self._compactions.append((place, payload.replacement_history is not UNSET))
+                    self._compacted(payload, place)
                 elif kind == "turn_context":
                     collect(self._cwds, payload.cwd)
                     collect(self._models, payload.model)
                 elif kind == "session_meta":
                     collect(self._cwds, payload.cwd)
             place += 1
+
+    def _compacted(self, payload: Payload, place: int) -> None:
+        """A compaction counts even if it is rolled back later; what it puts in are turns that can be rolled back."""
+        if payload.replacement_history is UNSET:
+            self._turns.append(place)
+            self._compactions.append((place, False))
+        else:
+            users = sum(1 for item in standins(payload.replacement_history) if item is not None and item.role == "user")
+            self._turns = [place] * users
+            self._compactions.append((place, True))
 
     def _user_item(self, payload: Payload, place: int) -> None:
         text = said(payload)
@@ -247,9 +264,8 @@ class CodexReading(Reading):
 
     def _resolve(self) -> None:
         self._dead_starts = [start for start, _ in self._dead]
-        standing = [(place, full) for place, full in self._compactions if not self._is_dead(place)]
-        self._last_compaction = standing[-1][0] if standing else 0
-        self._floor = max((place for place, full in standing if full), default=0)
+        self._last_compaction = self._compactions[-1][0] if self._compactions else 0
+        self._floor = max((place for place, full in self._compactions if full), default=0)
         own = self._segments[-1].meta
         if self._no_ordinal and own is not None and own.history_mode == "paginated" and not self._tail:
             self._refused = self._refused or "it says that it is paginated, but a line has no ordinal"
@@ -318,7 +334,11 @@ class CodexReading(Reading):
 
     def _generate(self, book: AccountBook) -> Iterator[Item]:
         pairing = Pairing(
-            dangling_is_live=True, orphans_are_live=False, seconds_are_live=True, answered_later=self._answered_later
+            dangling_is_live=True,
+            orphans_are_live=False,
+            seconds_are_live=True,
+            replies_close=False,
+            lookup=self._lookup,
         )
         return pairing.run(self._batches(book))
 
@@ -417,7 +437,8 @@ class CodexReading(Reading):
         translator: Translator,
         out: list[Item],
     ) -> None:
-        live = place == self._last_compaction
+        last = place == self._last_compaction
+        live = place >= self._floor  # The summary is a user text to the client: a later compaction keeps it.
         summary, summary_is_sent = payload.message, payload.replacement_history is UNSET
         put: list[Item] = []
         if payload.replacement_history is not UNSET:
@@ -427,12 +448,12 @@ class CodexReading(Reading):
                 before = len(put)
                 spoken = standin.role == "user" and mark_of(said_text(standin)) is None
                 at = At(number, line, standin.id, part)
-                translator.item(standin, at, time, live or place == self._floor, spoken, put)
+                translator.item(standin, at, time, live, spoken, put)
                 for item in put[before:]:
                     if _is_summary(item, payload.message):
                         put.remove(item)
                         summary, summary_is_sent = parts_text(item.parts), True  # type: ignore[union-attr]
-            if not live:
+            if not last:
                 put = [i if type(i) is Message else msgspec.structs.replace(i, live=False) for i in put]
         out.append(
             Compaction(
@@ -446,14 +467,31 @@ class CodexReading(Reading):
         )
         out.extend(put)
 
-    def _answered_later(self, calls: set[str]) -> set[str]:
-        found: set[str] = set()
-        for segment in self._segments:
+    def _lookup(self, calls: Mapping[str, Call], at_end: bool) -> Mapping[str, Result | None]:
+        """Where outputs are that do not follow their calls: further on (None), or before them."""
+        found: dict[str, Result | None] = {}
+        begin = max(self._segments[call.at.file].begin + call.at.line - self._shift for call in calls.values())
+        translator = Translator(self._exits)
+        for number, segment in enumerate(() if at_end else self._segments):
             for block in segment.blocks:
+                line = block.first_line - 1
                 for record in segment.lines.decode(block, segment.source.again(block)):
-                    payload = record.payload if type(record) is Line else None
-                    if payload is not None and payload.output is not UNSET and payload.call_id in calls:
-                        found.add(payload.call_id or "")
+                    line += 1
+                    payload = record.payload if isinstance(record, Line) else None
+                    if payload is None or payload.output is UNSET or payload.call_id not in calls:
+                        continue
+                    place = segment.begin + line
+                    if self._is_dead(place):
+                        continue
+                    if place > begin:
+                        found[payload.call_id or ""] = None
+                        continue
+                    out: list[Item] = []
+                    at = At(number, line + self._shift, payload.id)
+                    translator.item(payload, at, None, place > self._last_compaction, False, out)
+                    for item in out:
+                        if isinstance(item, Result):
+                            found.setdefault(item.call, item)
                 if len(found) == len(calls):
                     return found
         return found

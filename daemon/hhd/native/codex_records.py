@@ -190,6 +190,8 @@ _PRELUDE = re.compile(
 _IMAGE_OPEN = re.compile(r"\s*<image(\s[^>]*)?>\s*\Z")
 _IMAGE_CLOSE = re.compile(r"\s*</image>\s*\Z")
 
+_MESSAGE_PARTS = frozenset({"input_text", "output_text", "input_image"})
+
 _NOTES = {
     "turn_aborted": NoteKind.ABORTED,
     "subagent_notification": NoteKind.SUBAGENT_REPORT,
@@ -228,7 +230,7 @@ def contents(raw: Raw | UnsetType | None) -> list[Content]:
     except (msgspec.MsgspecError, UnicodeDecodeError, RecursionError):
         pass
     try:
-        return [Content(type="input_text", text=_strings.decode(raw))]
+        return [Content(type="text", text=_strings.decode(raw))]
     except (msgspec.MsgspecError, UnicodeDecodeError):
         return []
 
@@ -278,6 +280,8 @@ class Translator:
         if role in ("developer", "system"):
             return Reason.VENDOR_TEXT
         parts = contents(payload.content)
+        if any(part.type not in _MESSAGE_PARTS for part in parts):
+            live = False  # The client cannot read such a message and skips its line.
         if role == "assistant":
             for number, part in enumerate(parts):
                 place = At(at.file, at.line, at.record, at.part + number)
@@ -376,6 +380,7 @@ class Translator:
     def _output(self, payload: Payload, at: At, time: str | None, live: bool, out: list[Item]) -> Reason | None:
         call = payload.call_id or ""
         raw = payload.output
+        live = live and call not in self.dropped
         text = _string(raw)
         parts: tuple[Part, ...] = ()
         if text is not None:
@@ -386,6 +391,7 @@ class Translator:
                 parts = tuple(_part(part) for part in listed)
             elif bytes(raw).lstrip()[:1] == b"{":
                 parts = (OtherPart(form="object", json=_spelling(raw)),)
+                live = False  # The client skips such a line.
         out.append(
             Result(
                 at=at,
@@ -395,7 +401,7 @@ class Translator:
                 plain=None if raw is UNSET else text is not None,
                 exit_code=self._exits.get(hash(call)),
                 time=time,
-                live=live and call not in self.dropped,
+                live=live,
             )
         )
         return None

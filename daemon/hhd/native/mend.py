@@ -48,7 +48,7 @@ def mend(line: bytes, *, last_and_open: bool, lenient: bool = True) -> Mended | 
         fixed = _ESCAPE.sub(_whole, line)
         halves = fixed != line
         if halves and not lenient:
-            return Reason.BAD_TEXT
+            return Reason.BAD_JSON
         line = fixed
     try:
         msgspec.json.decode(line, type=msgspec.Raw)

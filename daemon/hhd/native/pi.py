@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import re
 from array import array
-from collections.abc import Iterable, Iterator
+from collections.abc import Iterable, Iterator, Mapping
 from pathlib import Path
 
 import msgspec
@@ -213,7 +213,7 @@ class PiReading(Reading):
         tree = self._tree
         self._state = state = bytearray(len(tree))
         self._gap: tuple[int, int] | None = None
-        self._cycle = -1
+        self._last_compaction = -1
         for node in tree.duplicates:
             state[node] = _DOUBLE
         order = array("i")
@@ -223,13 +223,13 @@ class PiReading(Reading):
         mark, bound, has_compaction = _LIVE, -1, False
         while node >= 0:
             if state[node] in (_LIVE, _PAST):
-                self._cycle = node
                 self._refused = self._refused or "an entry is its own ancestor: the client breaks on it"
                 break
             state[node] = mark
             order.append(node)
             if tree.flags[node] & _COMPACTION and not has_compaction:
                 has_compaction = True
+                self._last_compaction = node
                 bound = self._first_kept(node)
                 mark = _PAST if bound < 0 or bound == node else _LIVE
             elif node == bound:
@@ -331,7 +331,11 @@ class PiReading(Reading):
 
     def _generate(self, book: AccountBook) -> Iterator[Item]:
         pairing = Pairing(
-            dangling_is_live=True, orphans_are_live=True, seconds_are_live=True, answered_later=self._answered_later
+            dangling_is_live=True,
+            orphans_are_live=True,
+            seconds_are_live=True,
+            replies_close=False,
+            lookup=self._lookup,
         )
         return pairing.run(self._batches(book))
 
@@ -408,7 +412,7 @@ class PiReading(Reading):
                     summary=entry.summary or "",
                     tokens_before=entry.tokensBefore,
                     time=entry.timestamp,
-                    live=live,
+                    live=live and node == self._last_compaction,
                 )
             )
         elif kind in ("branch_summary", "custom_message"):
@@ -523,17 +527,20 @@ class PiReading(Reading):
                 part = _part(piece)
                 out.append(Note(at=place, kind=NoteKind.CUSTOM, parts=(part,), label=piece.type, time=time, live=live))
 
-    def _answered_later(self, calls: set[str]) -> set[str]:
-        found: set[str] = set()
+    def _lookup(self, calls: Mapping[str, Call], at_end: bool) -> Mapping[str, Result | None]:
+        """Which of `calls` have a result further on; reads the file once more."""
+        found: dict[str, Result | None] = {}
+        begin = max(call.at.line - self._shift for call in calls.values())
         node = 0
-        for block in self._blocks:
+        for block in () if at_end else self._blocks:
             for index, entry in enumerate(self._lines.decode(block, self._source.again(block))):
                 line = block.first_line + index
                 if node >= len(self._tree) or self._tree.lines[node] != line:
                     continue
-                body = entry.message if type(entry) is Entry else None
-                if body is not None and body.toolCallId in calls and self._state[node] in (_LIVE, _PAST):
-                    found.add(body.toolCallId or "")
+                body = entry.message if isinstance(entry, Entry) else None
+                on_path = self._state[node] in (_LIVE, _PAST) and (line > begin or not self._sequential)
+                if body is not None and body.toolCallId in calls and on_path:
+                    found[body.toolCallId or ""] = None
                 node += 1
         return found
 

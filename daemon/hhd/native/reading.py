@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import abc
-from collections.abc import Callable, Iterable, Iterator, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from pathlib import Path
 from typing import Any, Generic, TypeVar
 
@@ -106,6 +106,8 @@ class Lines(Generic[R]):
             return [Reason.TOO_LONG]
         if block.plain:
             try:
+                if not self._lenient:
+                    str(raw, "utf-8")  # Skipped and undecoded fields are not checked otherwise.
                 found = self._many(raw)
                 if len(found) == block.lines:
                     return found
@@ -126,6 +128,8 @@ class Lines(Generic[R]):
                     continue
                 line = line[len(BOM) :]
             try:
+                if not self._lenient:
+                    line.decode()
                 found.append(self._one(line))
             except (msgspec.MsgspecError, UnicodeDecodeError, RecursionError):
                 found.append(self._mend(line, index, is_open and index == len(lines) - 1))
@@ -163,12 +167,24 @@ def damaged(book: AccountBook, reason: Reason, line: int, file: int = 0) -> None
     book.add(_DAMAGE.get(reason, Verdict.DAMAGED), reason, "line", line, file)
 
 
+Lookup = Callable[[Mapping[str, Call], bool], Mapping[str, Result | None]]
+"""Where the results of some calls are that do not follow at once: None if further on, the result itself if elsewhere.
+
+A call that has no result anywhere is left out. The flag says that the end is reached, so nothing is further on.
+"""
+
+
+def nowhere(_calls: Mapping[str, Call], _at_end: bool) -> Mapping[str, Result | None]:
+    """A lookup that finds nothing."""
+    return {}
+
+
 class Pairing:
     """Sees to it that every call has exactly one result, and every result a call.
 
-    `dangling_is_live`: whether the client sends a call without result that is not at the very end. `orphans_are_live`,
-    `seconds_are_live`: whether it sends results without a call, and second ones. `answered_later` says which of some
-    call ids have a result further on (asked only when something comes between a call and its result).
+    `dangling_is_live`: whether the client sends a call without any result that is not at the very end.
+    `orphans_are_live`, `seconds_are_live`: whether it sends results without a call, and second ones.
+    `replies_close`: whether a result counts only up to the next reply; one that comes later is given, but not live.
     """
 
     def __init__(
@@ -177,100 +193,138 @@ class Pairing:
         dangling_is_live: bool,
         orphans_are_live: bool,
         seconds_are_live: bool,
-        answered_later: Callable[[set[str]], set[str]],
+        replies_close: bool,
+        lookup: Lookup,
     ) -> None:
         self._dangling_is_live = dangling_is_live
         self._orphans_are_live = orphans_are_live
         self._seconds_are_live = seconds_are_live
-        self._answered_later = answered_later
+        self._replies_close = replies_close
+        self._lookup = lookup
         self._waiting: dict[str, Call] = {}
         self._held: list[Item] = []
-        self._late: set[str] = set()
+        self._late: dict[str, Call] = {}
+        self._lost: set[str] = set()
         self._answered: dict[str, None] = {}
 
     def run(self, batches: Iterable[list[Item]]) -> Iterator[Item]:
         """The items of `batches` with the missing results put in and the surplus ones turned into notes."""
-        held, waiting = self._held, self._waiting
+        held, waiting, late = self._held, self._waiting, self._late
         for batch in batches:
             begin = 0
             for number, item in enumerate(batch):
                 kind = type(item)
-                if kind is not Call and kind is not Result and not held:
+                if kind is not Call and kind is not Result and not held and not late:
                     continue
                 yield from batch[begin:number]
                 begin = number + 1
-                if kind is Call:
-                    if held and not waiting:
-                        yield from held
-                        held.clear()
-                    waiting[item.id] = item  # type: ignore[union-attr,assignment]
-                    held.append(item)
-                elif kind is Result:
-                    if len(waiting) == 1 and item.call in waiting:  # type: ignore[union-attr]
-                        del waiting[item.call]  # type: ignore[union-attr]
-                        self._remember(item.call)  # type: ignore[union-attr]
+                if type(item) is Call:
+                    yield from self._call(item)
+                elif type(item) is Result:
+                    if len(waiting) == 1 and not late and item.call in waiting and waiting[item.call].live == item.live:
+                        del waiting[item.call]
+                        self._remember(item.call)
                         yield from held
                         held.clear()
                         yield item
                     else:
-                        yield from self._result(item)  # type: ignore[arg-type]
-                elif self._goes_on(item):
+                        yield from self._result(item)
+                elif held and self._goes_on(item):
                     held.append(item)
                 else:
                     yield from self._flush(at_end=False)
+                    if kind is Text or kind is Thinking:
+                        self._close_late()
                     yield item
             yield from batch[begin:] if begin else batch
         yield from self._flush(at_end=True)
+        for call in self._late.values():
+            yield Result(at=call.at, call=call.id, outcome=Outcome.MISSING, name=call.name, live=False)
+
+    def _call(self, item: Call) -> Iterator[Item]:
+        held, waiting = self._held, self._waiting
+        if held and (not waiting or (self._replies_close and not self._same_reply(item))):
+            yield from self._flush(at_end=False)
+        self._close_late()
+        if item.id in waiting or (self._replies_close and item.id in self._answered):
+            # The client takes the first call of an id; a second one with its result is given, but not live.
+            if item.id in waiting:
+                yield from self._flush(at_end=False)
+                self._late.pop(item.id, None)
+            item = msgspec.structs.replace(item, live=False)
+        waiting[item.id] = item
+        held.append(item)
 
     def _result(self, item: Result) -> Iterator[Item]:
         held, waiting = self._held, self._waiting
-        if waiting.pop(item.call, None) is not None:
+        call = waiting.pop(item.call, None) or self._late.pop(item.call, None)
+        if call is not None:
             self._remember(item.call)
+            lost = item.call in self._lost or (self._replies_close and not call.live)
+            self._lost.discard(item.call)
+            if lost and item.live:
+                item = msgspec.structs.replace(item, live=False)
             held.append(item)
             if not waiting:
                 yield from held
                 held.clear()
-        elif item.call in self._late:
-            self._late.discard(item.call)
-            self._remember(item.call)
-            (held.append(item) if held else (yield item))
+            return
+        second = item.call in self._answered
+        if held and not second:
+            yield from self._flush(at_end=False)
+        note = Note(
+            at=item.at,
+            kind=NoteKind.SECOND_RESULT if second else NoteKind.ORPHAN_RESULT,
+            parts=item.parts,
+            label=item.name,
+            about=item.call,
+            time=item.time,
+            live=item.live and (self._seconds_are_live if second else self._orphans_are_live),
+        )
+        if held:
+            held.append(note)
         else:
-            second = item.call in self._answered
-            note = Note(
-                at=item.at,
-                kind=NoteKind.SECOND_RESULT if second else NoteKind.ORPHAN_RESULT,
-                parts=item.parts,
-                label=item.name,
-                about=item.call,
-                time=item.time,
-                live=item.live and (self._seconds_are_live if second else self._orphans_are_live),
-            )
-            if held and not second:
-                yield from self._flush(at_end=False)
-            (held.append(note) if held else (yield note))
+            yield note
 
     def _flush(self, *, at_end: bool) -> Iterator[Item]:
         held, waiting = self._held, self._waiting
-        later = self._answered_later(set(waiting)) if waiting and not at_end else set()
-        stubs: list[Item] = []
+        found = self._lookup(waiting, at_end) if waiting else {}
+        after: list[Item] = []
         for item in held:
-            if type(item) is Call and waiting.get(item.id) is item and item.id not in later:
-                live = item.live and (at_end or self._dangling_is_live)
-                if live != item.live:
-                    item = msgspec.structs.replace(item, live=live)
-                stubs.append(Result(at=item.at, call=item.id, outcome=Outcome.MISSING, name=item.name, live=live))
+            if type(item) is Call and waiting.get(item.id) is item:
+                if item.id not in found:
+                    live = item.live and (at_end or self._dangling_is_live)
+                    if live != item.live:
+                        item = msgspec.structs.replace(item, live=live)
+                    after.append(Result(at=item.at, call=item.id, outcome=Outcome.MISSING, name=item.name, live=live))
+                elif (result := found[item.id]) is not None:
+                    after.append(result)
+                    self._remember(item.id)
+                elif not at_end:
+                    self._late[item.id] = item
+                else:
+                    after.append(Result(at=item.at, call=item.id, outcome=Outcome.MISSING, name=item.name))
             yield item
-        yield from stubs
-        self._late |= later
+        yield from after
         waiting.clear()
         held.clear()
+
+    def _close_late(self) -> None:
+        if self._late and self._replies_close:
+            self._lost.update(self._late)
 
     def _goes_on(self, item: Item) -> bool:
         """Whether `item` is of the same reply as the calls that wait."""
         if not self._waiting or type(item) not in (Text, Thinking) or len(self._held) >= HELD_ITEMS_MAX:
             return False
+        return self._same_reply(item)
+
+    def _same_reply(self, item: Item) -> bool:
+        last = next((held for held in reversed(self._held) if type(held) in (Call, Text, Thinking)), None)
         reply = getattr(item, "reply", None)
-        return reply is not None and reply == getattr(self._held[-1], "reply", None)
+        if reply is None:
+            return last is not None and (last.at.file, last.at.line) == (item.at.file, item.at.line)
+        return bool(reply == getattr(last, "reply", None))
 
     def _remember(self, call: str) -> None:
         self._answered[call] = None

@@ -151,9 +151,14 @@ class Source:
             offset += got
 
     def verify(self) -> None:
-        """Raise ChangedError if the file is shorter than what was read of it."""
-        if os.fstat(self._file.fileno()).st_size < self.end:
-            raise ChangedError(f"{self.path} was cut while it was read; run it again.")
+        """Raise ChangedError if the file is no longer what was read of it.
+
+        It may have grown; one of the same size as when it was opened, but written to since, was overwritten.
+        """
+        now = os.fstat(self._file.fileno())
+        rewritten = now.st_size == self.stat.st_size and now.st_mtime_ns != self.stat.st_mtime_ns
+        if now.st_size < self.end or rewritten:
+            raise ChangedError(f"{self.path} was cut or overwritten while it was read; run it again.")
 
     def _line_end(self, place: int) -> int:
         while place < self.end:
