@@ -26,7 +26,7 @@ long: $(STAMP)
 	$(BIN)/python -m pytest -n 2 -q -m 'long'
 
 test-clients: $(STAMP)
-	$(BIN)/python -m pytest -q -m 'clients'
+	$(BIN)/python -m pytest -n 2 -q -m 'clients'
 
 bench: $(STAMP)
 	$(BIN)/python -m tests.bench

@@ -1,4 +1,8 @@
-"""What the real clients make of a session: resumed against a stand-in model on loopback, and asked through loaders."""
+"""What the real clients make of a session: resumed against a stand-in model on loopback, and asked through loaders.
+
+Each run has a home of its own, which is removed afterwards. The clients are told of proxies that are not there, so
+that nothing but loopback is reached.
+"""
 
 from __future__ import annotations
 
@@ -40,11 +44,13 @@ def _own_home() -> Iterator[Path]:
         shutil.rmtree(home, ignore_errors=True)
 
 
-def _environment(home: Path, **more: str) -> dict[str, str]:
+def _environment(home: Path, clients: Path, **more: str) -> dict[str, str]:
     nowhere = "http://127.0.0.1:9"
     offline = {"HTTP_PROXY": nowhere, "HTTPS_PROXY": nowhere, "NO_PROXY": "127.0.0.1", "DISABLE_AUTOUPDATER": "1"}
     quiet = {"CLAUDE_CODE_DISABLE_NONESSENTIAL_TRAFFIC": "1", "DISABLE_TELEMETRY": "1"}
-    return {"HOME": str(home), "PATH": os.environ["PATH"], "LANG": "C.UTF-8", **offline, **quiet, **more}
+    nodes = [str(found) for found in (clients / "node_modules").glob("node-linux-*/bin")]
+    path = os.pathsep.join([*nodes, os.environ["PATH"]])
+    return {"HOME": str(home), "PATH": path, "LANG": "C.UTF-8", **offline, **quiet, **more}
 
 
 def claude(clients: Path, file: Path) -> Shape:
@@ -57,7 +63,7 @@ def claude(clients: Path, file: Path) -> Shape:
         session = "aaaaaaaa-0000-4000-8000-000000000001"
         shutil.copy(file, project / f"{session}.jsonl")
         words = [str(binary), "-p", "--resume", session, NEXT, "--model", "claude-opus-5-5"]
-        environment = _environment(home, ANTHROPIC_BASE_URL=model.url, ANTHROPIC_API_KEY="none")
+        environment = _environment(home, clients, ANTHROPIC_BASE_URL=model.url, ANTHROPIC_API_KEY="none")
         done = _run(words, cwd, environment)
         sent = [r for r in model.requests if NEXT in json.dumps(r.get("messages"))]
     if not sent:
@@ -114,7 +120,7 @@ def codex(clients: Path, file: Path) -> Shape:
             f'base_url = "{model.url}/v1"\nwire_api = "responses"\nrequires_openai_auth = false\n'
         )
         words = [str(clients / "node_modules" / ".bin" / "codex"), "exec", "resume", "--skip-git-repo-check"]
-        done = _run([*words, thread, NEXT], home / "w", _environment(home, CODEX_HOME=str(home / "codex")))
+        done = _run([*words, thread, NEXT], home / "w", _environment(home, clients, CODEX_HOME=str(home / "codex")))
         sent = [r for r in model.requests if NEXT in json.dumps(r)]
     if not sent:
         raise ClientRefuses((done.stderr + done.stdout)[-500:])
@@ -152,7 +158,7 @@ def codex_displayed(clients: Path, file: Path) -> list[str]:
             stdin=subprocess.PIPE,
             stdout=subprocess.PIPE,
             stderr=subprocess.DEVNULL,
-            env=_environment(home, CODEX_HOME=str(home / "codex")),
+            env=_environment(home, clients, CODEX_HOME=str(home / "codex")),
             cwd=home / "w",
         )
         assert child.stdin is not None and child.stdout is not None
@@ -193,7 +199,9 @@ def pi(clients: Path, files: list[Path]) -> list[Shape | ClientRefuses]:
             copies.append(home / f"{number}.jsonl")
             shutil.copy(file, copies[-1])
         script = Path(__file__).parent / "pi_context.mjs"
-        done = _run(["node", str(script), str(clients)], home / "w", _environment(home), "\n".join(map(str, copies)))
+        done = _run(
+            ["node", str(script), str(clients)], home / "w", _environment(home, clients), "\n".join(map(str, copies))
+        )
         answers = [json.loads(line) for line in done.stdout.splitlines()]
     assert len(answers) == len(files), done.stderr[-500:]
     return [ClientRefuses(a["error"]) if "error" in a else _pi_shape(a["messages"]) for a in answers]
@@ -244,7 +252,7 @@ def claude_sdk(clients: Path, files: list[Path]) -> list[list[str]]:
             shutil.copy(file, project / f"{session}.jsonl")
             rows.append(f"{home / f'c{number}'}\t{session}\t{cwd}")
         script = Path(__file__).parent / "claude_sdk.mjs"
-        done = _run(["node", str(script), str(clients)], home / "w", _environment(home), "\n".join(rows))
+        done = _run(["node", str(script), str(clients)], home / "w", _environment(home, clients), "\n".join(rows))
         answers = [json.loads(line) for line in done.stdout.splitlines()]
     assert len(answers) == len(files), done.stderr[-500:]
     return [[uuid for _, uuid in answer.get("messages", [])] for answer in answers]

@@ -19,6 +19,7 @@ from hhd_protocol.transcript import (
     Item,
     Message,
     Note,
+    NoteKind,
     Outcome,
     Result,
     Shell,
@@ -51,7 +52,7 @@ class Case:
             "claude": "aaaaaaaa-0000-4000-8000-000000000001.jsonl",
             "codex": f"rollout-2026-08-17T13-00-00-{THREAD}.jsonl",
         }
-        path = folder / names.get(self.harness, f"{self.name}.jsonl")
+        path = folder / names.get(self.harness, f"{self.name.split('/', 1)[1]}.jsonl")
         path.write_bytes(self.raw)
         return path
 
@@ -64,13 +65,16 @@ def shape(items: Iterable[Item]) -> Shape:
     for item in items:
         live = getattr(item, "live", True)
         if isinstance(item, Call) and live:
-            calls[item.id] = True
+            calls[item.id] = item.by_provider
             talk.append(f"c:{item.id}" if not item.by_provider else "c:")
         elif isinstance(item, Result) and item.call in calls and item.call not in results:
             kept = live and item.outcome is not Outcome.MISSING
-            results[item.call] = parts_text(item.parts) if kept else MISSING
+            if kept or not calls[item.call]:
+                results[item.call] = parts_text(item.parts) if kept else MISSING
         elif not live:
             continue
+        elif isinstance(item, Note) and (item.kind is NoteKind.API_ERROR or item.label == "synthetic"):
+            talk.append(f"a:{parts_text(item.parts)}")
         elif isinstance(item, Message | Note):
             talk.append(f"u:{parts_text(item.parts)}")
         elif isinstance(item, Text):
@@ -89,7 +93,7 @@ def tidy(talk: list[str]) -> list[str]:
     kept = []
     for line in talk:
         letter, text = line[0], line[2:].strip()
-        if letter in "ua" and (not text or text.startswith("<system-reminder>")):
+        if letter in "ua" and (not text or text.startswith(("<system-reminder>", "<task-notification>"))):
             continue
         kept.append(f"{letter}:{text}")
     return sorted(kept, key=lambda line: line[0] != "s")

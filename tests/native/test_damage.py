@@ -285,7 +285,7 @@ def test_the_tail_of_a_compacted_pi_session_is_read_too(tmp_path: Path) -> None:
     assert [type(item) for item in items[:2]] == [Compaction, Message]
 
 
-_MUTATIONS = 6
+_MUTATIONS = 4
 
 
 def _mutated(raw: bytes, dice: random.Random) -> bytes:

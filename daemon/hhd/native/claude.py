@@ -9,6 +9,7 @@ from __future__ import annotations
 import operator
 from array import array
 from collections.abc import Iterable, Iterator, Mapping, Sequence
+from dataclasses import dataclass
 from datetime import datetime
 from itertools import islice
 from pathlib import Path
@@ -46,6 +47,7 @@ from hhd_protocol.transcript import (
     NoteKind,
     Reason,
     Result,
+    Row,
     SourceFile,
     Subagent,
     TextPart,
@@ -64,6 +66,23 @@ _QUEUED_MAX = 10_000
 _SIDE_FILES_MAX = 10_000
 
 _CHAINED = frozenset({"user", "assistant", "attachment", "system", "progress"})
+
+
+@dataclass(slots=True)
+class _Ready:
+    """A block as it will be given if all its records turn out to be on the path."""
+
+    items: list[Item]
+    book: AccountBook
+    queue: list[int]
+    begin: int
+    end: int
+    """Its nodes: from `begin`, before `end`."""
+
+
+def _attachment(name: str) -> tuple[Verdict, Reason, str]:
+    reason = Reason.QUEUED if name == "queued_command" else Reason.VENDOR_TEXT
+    return Verdict.RECOGNISED, reason, f"attachment/{name}"
 
 
 class ClaudeReading(Reading):
@@ -90,7 +109,7 @@ class ClaudeReading(Reading):
             self._tail = begin > 0
             self._leaf = leaf
             self._tree = Tree()
-            self._blocks: list[tuple[Block, Sequence[Record | Reason] | None]] = []
+            self._blocks: list[tuple[Block, _Ready | None]] = []
             self._heads = Lines(self._source, Head, lenient=True, keeps_bom=False)
             self._records = Lines(self._source, Record, lenient=True, keeps_bom=False)
             self._boundaries: dict[int, Head] = {}
@@ -106,8 +125,9 @@ class ClaudeReading(Reading):
             self._cwds: list[str] = []
             self._versions: list[str] = []
             self._models: list[str] = []
-            self._index()
+            self._shift = 0
             self._side_files = _side_files(path)
+            self._index()
             self._resolve(helper)
             self._book = AccountBook()
             self.header = self._facts()
@@ -130,21 +150,72 @@ class ClaudeReading(Reading):
 
     def _index(self) -> None:
         lines = 0
-        retained = 0
+        translator = self._translator()
+        room = 0 if self._tail else RETAINED_BYTES_MAX
         for block, raw in self._source.blocks():
-            if retained + len(raw) <= RETAINED_BYTES_MAX:
-                records = self._records.decode(block, bytes(raw))
-                retained += len(raw)
-                self._blocks.append((block, None if self._records.mended else records))
+            self._blocks.append((block, None))
+            if block.size <= room:
+                begin = len(self._tree)
+                records = self._records.decode(block, raw)
                 self._note(block.first_line, records)
+                ready = None if self._records.mended else self._make_ready(translator, block, records, begin)
+                if ready is not None:
+                    self._blocks[-1] = (block, ready)
+                    # Characters beyond ASCII take two bytes or more in memory.
+                    room -= block.size if bytes(raw).isascii() else 2 * block.size
             else:
-                self._blocks.append((block, None))
                 self._note(block.first_line, self._heads.decode(block, raw))
             lines += block.lines
             self._progress(len(raw))
         self._lines = lines
         self._shift = -lines - 1 if self._tail else 0
         self._tree.close()
+
+    def _make_ready(
+        self, translator: Translator, block: Block, records: Sequence[Record | Reason], begin: int
+    ) -> _Ready | None:
+        """The items of a block that is likely to be sent whole; None if it holds anything but plain conversation."""
+        book = AccountBook()
+        items: list[Item] = []
+        queue: list[int] = []
+        replies, requests = (book.row(Verdict.USED, Reason.ITEM, kind) for kind in ("assistant", "user"))
+        attached: dict[str, Row] = {}
+        line = block.first_line
+        for rec in records:
+            if isinstance(rec, Reason) or rec.isSidechain or rec.isCompactSummary:
+                return None
+            kind = rec.type
+            if rec.uuid is None:
+                if kind == "queue-operation":
+                    queue.append(line)
+                elif kind in ("user", "assistant"):
+                    return None
+                else:
+                    self._tell_loose(rec, line, book)
+            elif kind == "assistant":
+                before = len(items)
+                translator.assistant(rec, line, True, items)
+                if len(items) > before:
+                    replies.add(line)
+                else:
+                    book.add(Verdict.RECOGNISED, Reason.EMPTY, kind, line)
+            elif kind == "user":
+                before = len(items)
+                translator.user(rec, line, True, items)
+                if len(items) > before:
+                    requests.add(line)
+                else:
+                    book.add(Verdict.RECOGNISED, Reason.EMPTY, kind, line)
+            elif kind == "attachment":
+                name = rec.attachment.type if rec.attachment else ""
+                row = attached.get(name)
+                if row is None:
+                    row = attached[name] = book.row(*_attachment(name))
+                row.add(line)
+            else:
+                return None
+            line += 1
+        return _Ready(items=items, book=book, queue=queue, begin=begin, end=len(self._tree))
 
     def _note(self, line: int, found: Iterable[Head | Reason]) -> None:
         tree = self._tree
@@ -198,7 +269,7 @@ class ClaudeReading(Reading):
     def _flags(self, head: Head, node: int) -> int:
         if head.type == "attachment":
             return _ATTACHED
-        if head.subtype == "compact_boundary":
+        if head.type == "system" and head.subtype == "compact_boundary":
             self._boundaries[node] = head
             return _BOUNDARY
         return 0
@@ -256,11 +327,22 @@ class ClaudeReading(Reading):
         nodes = (n for n, f in enumerate(tree.flags) if f & (_TALK | _SIDE) == wanted and n not in tree.duplicates)
         return max(nodes, key=tree.place, default=-1)
 
+    def _last_tip(self, last: int) -> int:
+        """The last record that no other follows; in the order of a native file that is the last one."""
+        tree = self._tree
+        followed = set(tree.parents)
+        side = _SIDE if self._is_helper else 0
+        tips = (n for n, f in enumerate(tree.flags) if n not in followed and f & _SIDE == side and not self._state[n])
+        tip = max(tips, key=tree.place, default=last)
+        return next((node for node in tree.up(tip) if tree.flags[node] & _TALK), last)
+
     def _choose_leaf(self) -> int:
         tree = self._tree
         if self._leaf is not None:
             return tree.find(self._leaf)
         last = self._last(side=self._is_helper)
+        if tree.has_forward():
+            last = self._last_tip(last)
         named = MISSING if self._is_helper else tree.find(self._prompt_leaf)
         if named < 0 or last < 0 or named == last or tree.flags[named] & _SIDE:
             return last
@@ -432,11 +514,10 @@ class ClaudeReading(Reading):
         """One record, wherever it is."""
         line = self._tree.lines[node]
         number = self._block_of(line)
-        block, kept = self._blocks[number]
-        if kept is None:
-            if self._fetched[0] != number:
-                self._fetched = (number, self._records.decode(block, self._source.again(block)))
-            kept = self._fetched[1]
+        block = self._blocks[number][0]
+        if self._fetched[0] != number:
+            self._fetched = (number, self._records.decode(block, self._source.again(block)))
+        kept = self._fetched[1]
         found = kept[line - block.first_line]
         return found if isinstance(found, Record) else None
 
@@ -573,13 +654,17 @@ class ClaudeReading(Reading):
         gaps, shift = self._gaps, self._shift
         replies, requests = (book.row(Verdict.USED, Reason.ITEM, kind) for kind in ("assistant", "user"))
         node, nodes = 0, len(lines)
-        reread = self._source.again_each(block for block, kept in self._blocks if kept is None)
-        for block, kept in self._blocks:
+        whole = [ready if self._stands(ready) else None for _, ready in self._blocks]
+        reread = self._source.again_each(
+            block for (block, _), ready in zip(self._blocks, whole, strict=True) if not ready
+        )
+        for (block, _), ready in zip(self._blocks, whole, strict=True):
+            if ready is not None:
+                yield from self._give_ready(ready, book)
+                node = ready.end
+                continue
             out: list[Item] = []
-            raw = None
-            if kept is None:
-                raw = next(reread)
-                kept = self._records.decode(block, raw)
+            kept = self._records.decode(block, next(reread))
             line = block.first_line
             for rec in kept:
                 if isinstance(rec, Reason):
@@ -617,21 +702,35 @@ class ClaudeReading(Reading):
                     self._tell_node(rec, node, line, book, out)
                 node += 1
                 line += 1
-            if raw is not None:
-                for index, mended in self._records.mended.items():
-                    note_mending(book, mended, At(0, block.first_line + index + shift))
+            for index, mended in self._records.mended.items():
+                note_mending(book, mended, At(0, block.first_line + index + shift))
             if out:
                 yield out
         yield self._close_boundary()
         self._source.verify()
+
+    def _stands(self, ready: _Ready | None) -> bool:
+        """Whether all records of a block made ready are on the path, and nothing in it needs more."""
+        if ready is None or any(ready.begin <= node < ready.end for node in self._gaps):
+            return False
+        return self._state.count(_LIVE, ready.begin, ready.end) == ready.end - ready.begin
+
+    def _give_ready(self, ready: _Ready, book: AccountBook) -> Iterator[list[Item]]:
+        book.extend(ready.book)
+        for line in ready.queue:
+            reason = Reason.QUEUED if line in self._queued else Reason.BOOKKEEPING
+            book.add(Verdict.RECOGNISED, reason, "queue-operation", line)
+        if self._boundary is not None:
+            yield self._close_boundary()
+        yield ready.items
 
     def _in_path_order(self, book: AccountBook) -> Iterator[list[Item]]:
         """The same for a file whose records do not stand in the order of the conversation (never written natively)."""
         translator = self._translator()
         out: list[Item] = []
         node = 0
-        for block, kept in self._blocks:
-            kept = kept if kept is not None else self._records.decode(block, self._source.again(block))
+        for block, _ in self._blocks:
+            kept = self._records.decode(block, self._source.again(block))
             for index, rec in enumerate(kept):
                 line = block.first_line + index
                 if isinstance(rec, Reason):
@@ -698,9 +797,7 @@ class ClaudeReading(Reading):
         if what == _DOUBLE:
             book.add(Verdict.RECOGNISED, Reason.DUPLICATE, kind, place)
         elif kind == "attachment":
-            name = rec.attachment.type if rec.attachment else ""
-            reason = Reason.QUEUED if name == "queued_command" else Reason.VENDOR_TEXT
-            book.add(Verdict.RECOGNISED, reason, f"attachment/{name}", place)
+            book.add(*_attachment(rec.attachment.type if rec.attachment else ""), place)
         elif kind == "system" and rec.subtype == "compact_boundary" and what in (_LIVE, _PAST):
             book.used("system/compact_boundary", place)
             out.extend(self._close_boundary())

@@ -33,8 +33,8 @@ from hhd_protocol.transcript import (
 
 R = TypeVar("R", bound=msgspec.Struct)
 
-RETAINED_BYTES_MAX = 16 * 1024 * 1024
-"""How much of a file's begin stays decoded between the two passes: most sessions are smaller."""
+RETAINED_BYTES_MAX = 40 * 1024 * 1024
+"""How much of a file's begin is made ready in the first pass: most sessions are smaller."""
 
 HELD_ITEMS_MAX = 4096
 """Items held back while a group of calls waits for its results; past it the file is asked what comes."""

@@ -83,6 +83,10 @@ class Tree:
         if self._any_twice():
             self._resolve_duplicates()
 
+    def has_forward(self) -> bool:
+        """Whether any record stands before the one it follows."""
+        return any(map(operator.gt, self.parents, range(len(self.parents))))
+
     def find(self, own: str | None) -> int:
         """The node of a record id, or MISSING."""
         return MISSING if own is None else self._find(hash(own))

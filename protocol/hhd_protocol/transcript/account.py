@@ -184,6 +184,16 @@ class Row:
             self._keep()
             self.file, self._first, self._last = file, line, line
 
+    def extend(self, other: Row) -> None:
+        """Count all records of `other` too; they come after those counted so far."""
+        self._keep()
+        self._first = 0
+        self.records += other.records
+        room = ACCOUNT_RANGES_MAX - len(self.lines)
+        ranges = other.ranges()
+        self.lines.extend(ranges[:room])
+        self.complete = self.complete and other.complete and len(ranges) <= room
+
     def ranges(self) -> tuple[tuple[int, int, int], ...]:
         """Where the records are."""
         self._keep()
@@ -213,6 +223,11 @@ class AccountBook:
             name = kind[:ACCOUNT_KIND_CHARS_MAX] if len(self._rows) < ACCOUNT_TALLIES_MAX else OTHER_KINDS
             found = self._rows.setdefault((verdict, reason, name), Row())
         return found
+
+    def extend(self, other: AccountBook) -> None:
+        """Take over all verdicts of `other`, of lines that come after those counted so far."""
+        for (verdict, reason, kind), row in other._rows.items():
+            self.row(verdict, reason, kind).extend(row)
 
     def add(self, verdict: Verdict, reason: Reason, kind: str, line: int, file: int = 0) -> None:
         """Give the record at `line` of `file` its one verdict."""
