@@ -73,12 +73,9 @@ def capsule_fork(path: Path, target: Path) -> Report:
 
 def run_new(prompt: str, out: Path | None, *, folder: Path, once: bool) -> Path:
     """Make a capsule of the agent with `prompt`, at `out` or in hhd's own folder, and return where it is."""
-    from hhd.node import capsules, run
+    from hhd.node import start
 
-    path = out or run.new_path(prompt)
-    args = {"prompt": prompt, **({"once": "true"} if once else {})}
-    capsules.new("agent", path, args=args, embed=True, force=False, path_hint=str(folder.resolve()))
-    return path
+    return start.start(prompt, out, folder=folder, once=once)
 
 
 def run_on(

@@ -19,6 +19,14 @@ SECRET = "sk-secret-a1b2"
 ASKED = {"max_tokens": 100, "messages": [{"role": "user", "content": [{"type": "text", "text": "hi"}]}]}
 
 
+@pytest.fixture(autouse=True)
+def _here_and_now(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr("hhd.effects.messages_api.PAUSE_SECONDS", 0.0)
+    for name in ("HTTP_PROXY", "HTTPS_PROXY", "ALL_PROXY"):
+        monkeypatch.delenv(name, raising=False)
+        monkeypatch.delenv(name.lower(), raising=False)
+
+
 class Asking:
     """One client and what its watcher was told."""
 
@@ -245,7 +253,20 @@ def test_an_error_event_inside_the_stream_reaches_the_agent_with_its_status() ->
     trouble = lo.event("error", error={"type": "overloaded_error", "message": "Overloaded"})
     with lo.serve([lo.raw_stream(lo.begin(), trouble)]) as service:
         reply = Asking(service.url).ask()
+        assert len(service.requests) == 2, "it is asked for again before the agent hears of it"
     assert reply == {"error": {"type": "overloaded_error", "message": "Overloaded"}, "status": 529}
+
+
+def test_an_error_event_that_does_not_come_again_is_never_heard_of() -> None:
+    trouble = lo.event("error", error={"type": "overloaded_error", "message": "Overloaded"})
+    with lo.serve([lo.raw_stream(lo.begin(), trouble), lo.message(lo.text("fine"))]) as service:
+        assert Asking(service.url).ask()["content"] == [lo.text("fine")]
+
+
+def test_an_error_event_that_asking_again_cannot_mend_is_final() -> None:
+    trouble = lo.event("error", error={"type": "invalid_request_error", "message": "prompt is too long"})
+    with lo.serve([lo.raw_stream(lo.begin(), trouble)]) as service:
+        assert Asking(service.url).ask()["status"] == 400 and len(service.requests) == 1
 
 
 @pytest.mark.parametrize("status", [301, 302, 303, 307, 308])

@@ -23,7 +23,14 @@ _CUT = frozenset({"max_tokens", "model_context_window_exceeded"})
 
 
 class BrokenReply(Exception):
-    """The reply ended early or does not follow the Messages API; the message completes "the reply ..."."""
+    """The reply ended early or does not follow the Messages API; the message completes "the reply ...".
+
+    `reply`: what to answer if asking again does not help; None where the session is better paused.
+    """
+
+    def __init__(self, what: str, reply: dict[str, object] | None = None) -> None:
+        super().__init__(what)
+        self.reply = reply
 
 
 class Assembly:

@@ -38,6 +38,9 @@ CONNECT_SECONDS = 15.0
 WAIT_SECONDS_MAX = 120.0
 """The longest `retry-after` that is waited out with the session running; beyond it the person decides."""
 
+PAUSE_SECONDS = 0.5
+"""Before a reply that broke is asked for again, doubled each time, as the SDK does for calls that got none."""
+
 WIRE_BYTES_MAX = 16 * EFFECT_BYTES_MAX
 """Bytes of one streamed reply on the wire: an event of one character has about 100 bytes, real ones carry more."""
 
@@ -91,6 +94,7 @@ class MessagesApi:
         for attempt in range(self.config.retries + 1):
             if attempt:
                 watch(Told(kind=Kind.NOTICE, text=f"The reply of {self._host} {broken}; asking again."))
+                time.sleep(PAUSE_SECONDS * 2 ** (attempt - 1))
             try:
                 return encode_reply(self._ask(body, watch))
             except BrokenReply as error:
@@ -98,6 +102,9 @@ class MessagesApi:
             except ValueError as error:
                 broken = BrokenReply("holds something that JSON cannot")
                 broken.__cause__ = error
+        assert broken is not None
+        if broken.reply is not None:
+            return encode_reply(broken.reply)
         raise ModelUnavailable(f"The reply of {self._host} {broken}.", Exit.ROLLED_BACK) from broken
 
     def _ask(self, body: dict[str, object], watch: Watch) -> dict[str, object]:
@@ -140,7 +147,11 @@ class MessagesApi:
             if event.event == "error" or (isinstance(data, dict) and data.get("type") == "error"):
                 details = data.get("error") if isinstance(data, dict) else None
                 kind = details.get("type") if isinstance(details, dict) else None
-                return self._refused(_STATUS_OF_ERROR.get(str(kind), 500), data)
+                status = _STATUS_OF_ERROR.get(str(kind), 500)
+                reply = self._refused(status, data)
+                if status in (429, 529) or 500 <= status < 600:
+                    raise BrokenReply(f"ended in an error ({status})", reply)
+                return reply
             assembly.add(data)
             if assembly.finished:
                 break

@@ -14,7 +14,6 @@ import datetime
 import enum
 import json
 import os
-import re
 from collections import Counter
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass
@@ -23,7 +22,6 @@ from typing import TypeVar
 
 from hhd.base.config import Config, load
 from hhd.base.errors import Exit, RefusedError, RolledBackError, UserError
-from hhd.base.paths import data_folder, private_folder
 from hhd.effects import environment
 from hhd.effects.approvals import Answer, Choice, Grants, Question, TerminalApprover
 from hhd.effects.cancel import Cancel
@@ -337,13 +335,6 @@ def _settlement(settle: Settle, capsule: Capsule) -> Settlement:
     if pending is not None and pending.op == "tool":
         reply = json.dumps({"is_error": False, "output": settle.output}).encode()
     return Settlement(how=HowSettled(settle.how), reply=reply)
-
-
-def new_path(prompt: str) -> Path:
-    """Where a new session's capsule goes if the person names no file: a folder of hhd's, named by day and prompt."""
-    folder = private_folder(private_folder(data_folder()) / "runs")
-    words = "-".join(re.findall(r"[a-z0-9]+", prompt.lower())[:5])[:40] or "session"
-    return folder / f"{datetime.date.today().isoformat()}-{words}-{os.urandom(2).hex()}.hhd"
 
 
 def _table(found: object) -> dict[str, object]:
