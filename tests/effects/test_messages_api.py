@@ -231,7 +231,7 @@ def test_silence_in_a_stream_ends_by_the_stall_limit() -> None:
         answer.write(lo.begin())
         answer.stop.wait(10)
 
-    with lo.serve([silent]) as service, pytest.raises(ModelUnavailable, match="stalled|did not answer in time"):
+    with lo.serve([silent]) as service, pytest.raises(ModelUnavailable, match=r"stalled|did not answer in time"):
         Asking(service.url, stall_seconds=0.5, retries=0).ask()  # A busy machine may be silent before it answers.
 
 
