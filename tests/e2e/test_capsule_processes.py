@@ -18,6 +18,7 @@ from typing import Any
 import pytest
 from tests.node import guests
 from tests.protocol import forge, hostile
+from tests.runtime import wat
 
 from hhd.node import capsule_file
 
@@ -104,6 +105,17 @@ def test_a_failing_program_is_rolled_back_with_4_and_says_so_in_both_ways(tmp_pa
     assert json.loads(done.stdout)["status"] == "failed"
     done = hhd("run", path)
     assert (done.returncode, done.stdout) == (4, "") and len(done.stderr.splitlines()) == 1
+    assert path.read_bytes() == before
+
+
+@pytest.mark.long
+def test_a_module_that_hides_a_loop_without_checks_is_given_up_with_4_and_the_process_ends(tmp_path: Path) -> None:
+    module, path = tmp_path / "endless.wasm", tmp_path / "work.hhd"
+    module.write_bytes(wat.module(run="(loop $l (br $l))"))
+    assert hhd("new", module, "-o", path).returncode == 0
+    before = path.read_bytes()
+    done = hhd("step", path)
+    assert done.returncode == 4 and "without reaching an interrupt check" in done.stderr
     assert path.read_bytes() == before
 
 
