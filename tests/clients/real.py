@@ -202,7 +202,7 @@ def pi(clients: Path, files: list[Path]) -> list[Shape | ClientRefuses]:
         done = _run(
             ["node", str(script), str(clients)], home / "w", _environment(home, clients), "\n".join(map(str, copies))
         )
-        answers = [json.loads(line) for line in done.stdout.splitlines()]
+        answers = [json.loads(line) for line in done.stdout.split("\n") if line]
     assert len(answers) == len(files), done.stderr[-500:]
     return [ClientRefuses(a["error"]) if "error" in a else _pi_shape(a["messages"]) for a in answers]
 
@@ -253,7 +253,7 @@ def claude_sdk(clients: Path, files: list[Path]) -> list[list[str]]:
             rows.append(f"{home / f'c{number}'}\t{session}\t{cwd}")
         script = Path(__file__).parent / "claude_sdk.mjs"
         done = _run(["node", str(script), str(clients)], home / "w", _environment(home, clients), "\n".join(rows))
-        answers = [json.loads(line) for line in done.stdout.splitlines()]
+        answers = [json.loads(line) for line in done.stdout.split("\n") if line]
     assert len(answers) == len(files), done.stderr[-500:]
     return [[uuid for _, uuid in answer.get("messages", [])] for answer in answers]
 
