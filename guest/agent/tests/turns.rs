@@ -371,6 +371,17 @@ fn unknown_blocks_are_kept_in_the_transcript_only() {
 }
 
 #[test]
+fn blank_texts_and_empty_replies_leave_no_message() {
+    let blank =
+        json!({"content": [{"type": "text", "text": " \n"}, {"type": "text", "text": ""}], "stop_reason": "end_turn"});
+    let mut world = script(&[blank, says("Done.")]);
+    world.input.push_back(json!({"text": "well?"}).to_string());
+    let world = world.run(json!({"prompt": "go"}));
+    assert_eq!(world.messages(1).len(), 1);
+    assert_eq!(world.last_texts(1), ["go", "well?"]);
+}
+
+#[test]
 fn usage_is_kept_as_far_as_it_is_numbers() {
     let mut reply = says("Done.");
     reply["usage"] =
