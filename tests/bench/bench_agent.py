@@ -19,7 +19,7 @@ ROOT = Path(__file__).resolve().parents[2]
 sys.path.insert(0, str(ROOT / "guest" / "build"))
 import build  # type: ignore[import-not-found]  # noqa: E402 (the build script of the guest)
 
-WORDS = (ROOT / "README.md").read_text().split() + (ROOT / "daemon" / "ARCHITECTURE.md").read_text().split()
+WORDS = (ROOT / "LICENSE").read_text().split()
 
 
 def prose(dice: random.Random, words: int) -> str:
