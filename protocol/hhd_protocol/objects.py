@@ -4,9 +4,9 @@ from __future__ import annotations
 
 import hashlib
 from collections.abc import Sequence
-from dataclasses import dataclass
 from itertools import accumulate
 from struct import Struct
+from typing import NamedTuple
 
 from hhd_protocol.codec import Value
 from hhd_protocol.columns import decode_column, encode_column
@@ -18,8 +18,7 @@ from hhd_protocol.limits import OBJECT_BYTES_MAX, OBJECT_REFS_MAX, OBJECT_SEGMEN
 VERSION = 1
 
 
-@dataclass(frozen=True, kw_only=True)
-class Ref:
+class Ref(NamedTuple):
     """Where an object is and under which epoch's key it opens: the object itself tells neither family nor epoch."""
 
     name: ObjectName

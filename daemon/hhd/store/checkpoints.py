@@ -6,6 +6,7 @@ understanding it. All of it is one sealed row, found by id; a session lists its 
 
 from __future__ import annotations
 
+import functools
 import hashlib
 from collections.abc import Mapping
 from dataclasses import dataclass, field
@@ -58,7 +59,7 @@ class Checkpoint:
     record: bytes = b""
     thinned: bool = False
 
-    @property
+    @functools.cached_property
     def id(self) -> CheckpointId:
         """Its id: the hash of its record, or of what stands here while it has none."""
         return CheckpointId(hashlib.sha256(self.record or encode(self._fields()[:-2])).digest())

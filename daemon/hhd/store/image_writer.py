@@ -15,6 +15,8 @@ import itertools
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 
+from zstandard import ZstdCompressor
+
 from hhd.store.families import Family
 from hhd.store.reading import Reader
 from hhd_protocol import images
@@ -56,6 +58,7 @@ class _Era:
     key_bytes: int
     key_pages: int
     dictionary: bytes
+    shared: ZstdCompressor | None = None
     steps: int = 0
     stored: int = 0
     plain: float = 0.0
@@ -218,8 +221,9 @@ class ImageWriter:
             if sum(map(len, edited)) <= BASES_WIN * usual:
                 return bases, edited, SEGMENT_PAGES_MAX
         self._rest = max(0, self._rest - 1)
-        shared = compressor(era.dictionary, DICTIONARY_FRAME_PAGES * PAGE_BYTES)
-        fresh = images.encode_frames(pages, DICTIONARY_FRAME_PAGES, itertools.repeat(shared))
+        if era.shared is None:
+            era.shared = compressor(era.dictionary, DICTIONARY_FRAME_PAGES * PAGE_BYTES)
+        fresh = images.encode_frames(pages, DICTIONARY_FRAME_PAGES, itertools.repeat(era.shared))
         if edited is not None and sum(map(len, edited)) < BASES_GAIN * sum(map(len, fresh)):
             return bases, edited, SEGMENT_PAGES_MAX
         if edited is not None:

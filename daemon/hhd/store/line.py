@@ -99,9 +99,10 @@ class Line:
         if changed is None:
             numbers = set(self._compared(pages))
         else:
-            numbers = fresh.union(number for number in changed if number in pages)
+            numbers = fresh.union(changed)
             self._before = None
-        return self._images.step({n: pages[n] for n in sorted(numbers)}, gone, state_of(snapshot), lambda: pages)
+        content = {n: page for n in sorted(numbers) if (page := pages.get(n)) is not None}
+        return self._images.step(content, gone, state_of(snapshot), lambda: pages)
 
     def _compared(self, pages: Mapping[int, memoryview]) -> list[int]:
         """Return the numbers of pages that differ from the ones before, remembering these."""

@@ -357,7 +357,7 @@ class Store:
                 f"Only {free >> 20} MiB are free where the store is, and {self.limits.free_bytes_min >> 20} MiB are to "
                 "stay so: nothing was stored and the session is paused. Free some space or run `hhd gc`, then go on."
             )
-        used = self.database.bytes_used() - self.database.bytes_free()
+        used = self.database.bytes_used() - self.database.bytes_free() if self.limits.bytes_max else 0
         if self.limits.bytes_max and used + size > self.limits.bytes_max:
             raise FullStoreError(
                 f"The store has {used >> 20} MiB of the {self.limits.bytes_max >> 20} MiB it may have: nothing was "
