@@ -228,11 +228,12 @@ class Check:
                 continue
             self.report.orphans += 1
             try:
-                row = self._store.database.first("SELECT sealed FROM objects WHERE n=?", number)
+                raw = self._store.database.blob("SELECT sealed FROM objects WHERE n=?", number)
             except DamagedStoreError as error:
+                self.whole = False
                 self.report.add(f"unused object {number:x}", error)
                 continue
-            if row is None or not isinstance(row[0], bytes) or row_number(object_name(row[0])) != number:
+            if raw is None or row_number(object_name(raw)) != number:
                 self.whole = False
                 self.report.add(f"unused object {number:x}", "its bytes are not those of its name")
         self._tally(OBJECTS, count, mixed)

@@ -96,6 +96,12 @@ class Database:
             except BaseException:
                 connection.close()
                 raise
+        try:
+            with translated(folder):
+                _insist_on_schema(connection)
+        except BaseException:
+            connection.close()
+            raise
         return cls(folder, connection)
 
     @staticmethod
@@ -167,6 +173,15 @@ class Database:
             with translated(self.folder):
                 raise error
         return row
+
+    def blob(self, statement: str, *values: object) -> bytes | None:
+        """Return the one column of the first row of a query, None if it has none; raises DamagedStoreError."""
+        row = self.first(statement, *values)
+        if row is None:
+            return None
+        if not isinstance(row[0], bytes):
+            raise DamagedStoreError(f"A row of the store in {self.folder} holds something else than bytes.")
+        return row[0]
 
     def each(self, statement: str, *values: object) -> Iterator[tuple[object, ...]]:
         """Yield the rows of a query; raises DamagedStoreError where the file does not hold together."""
@@ -304,6 +319,16 @@ def _connect(path: Path) -> sqlite3.Connection:
     ):
         connection.execute(f"PRAGMA {pragma}").fetchall()
     return connection
+
+
+def _insist_on_schema(connection: sqlite3.Connection) -> None:
+    """Raise if the text of a table is not ours: SQLite believes it, and would read columns as others than they are."""
+    query = "SELECT type || ' ' || name || ' ' || tbl_name || ' ' || sql FROM sqlite_master"
+    found = {row[0] for row in connection.execute(query)}
+    for statement in _SCHEMA:
+        name = statement.removeprefix("CREATE TABLE ").partition("(")[0]
+        if f"table {name} {name} {statement}" not in found:
+            raise sqlite3.DatabaseError(f"the description of table {name} is not as it was written")
 
 
 def _migrate(folder: Path, connection: sqlite3.Connection) -> None:

@@ -44,8 +44,8 @@ BASES_WIN = 0.6
 """Behind bases at under this share of what a page costs without them: no need to try the other way."""
 BASES_GAIN = 0.8
 """Bases must save a fifth: reading a page behind them means reading all the bases of its frame."""
-BASES_REST = 8
-"""After bases lost, how many steps go without trying them."""
+BASES_REST, BASES_REST_MAX = 8, 64
+"""After bases lost, how many steps go without trying them; twice as many each time they lose again."""
 IDS_MAX = 65536
 """Page ids remembered for finding equal pages: about 10 MB."""
 
@@ -76,7 +76,7 @@ class ImageWriter:
         self._places: dict[int, tuple[Ref, int]] = {}
         self._bases: dict[int, tuple[Ref, Buffer]] = {}
         self._ids: dict[PageId, tuple[Ref, int]] = {}
-        self._rest = 0
+        self._rest, self._rest_next = 0, BASES_REST
 
     @classmethod
     def resume(
@@ -219,6 +219,7 @@ class ImageWriter:
             edited = images.encode_frames(pages, SEGMENT_PAGES_MAX, using)
             usual = len(pages) * era.key_bytes / era.key_pages
             if sum(map(len, edited)) <= BASES_WIN * usual:
+                self._rest_next = BASES_REST
                 return bases, edited, SEGMENT_PAGES_MAX
         self._rest = max(0, self._rest - 1)
         if era.shared is None:
@@ -227,7 +228,8 @@ class ImageWriter:
         if edited is not None and sum(map(len, edited)) < BASES_GAIN * sum(map(len, fresh)):
             return bases, edited, SEGMENT_PAGES_MAX
         if edited is not None:
-            self._rest = BASES_REST
+            self._rest = self._rest_next
+            self._rest_next = min(2 * self._rest_next, BASES_REST_MAX)
         return None, fresh, DICTIONARY_FRAME_PAGES
 
     def _key(self, pages: Mapping[int, Buffer], state: bytes) -> Ref:

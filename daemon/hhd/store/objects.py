@@ -35,11 +35,7 @@ class Objects:
 
     def raw(self, name: ObjectName) -> bytes | None:
         """Return the sealed bytes, None if there are none; they are not compared with the name here."""
-        row = self._database.first("SELECT sealed FROM objects WHERE n=?", row_number(name))
-        if row is None:
-            return None
-        assert isinstance(row[0], bytes)
-        return row[0]
+        return self._database.blob("SELECT sealed FROM objects WHERE n=?", row_number(name))
 
     def has(self, name: ObjectName) -> bool:
         """Say whether the object is here."""
@@ -57,7 +53,8 @@ class Objects:
     def numbers(self) -> Iterator[int]:
         """Yield the row numbers of all objects."""
         for (number,) in self._database.each("SELECT n FROM objects"):
-            assert isinstance(number, int)
+            if not isinstance(number, int):
+                raise DamagedStoreError("An object of the store is under something else than a number.")
             yield number
 
     def remove(self, number: int) -> int:

@@ -42,11 +42,8 @@ class Rows:
     def get(self, table: str, scope: bytes, key: bytes) -> bytes | None:
         """Return the value of a row, None if there is no such row; raises DamagedStoreError."""
         name = self.name(table, scope, key)
-        row = self._database.first("SELECT sealed FROM rows WHERE name=?", name)
-        if row is None:
-            return None
-        assert isinstance(row[0], bytes)
-        return self.opened(name, row[0], table)
+        sealed = self._database.blob("SELECT sealed FROM rows WHERE name=?", name)
+        return None if sealed is None else self.opened(name, sealed, table)
 
     def opened(self, name: bytes, sealed: bytes, table: str = "rows") -> bytes:
         """Return what a row holds; raises DamagedStoreError if its seal does not hold."""
@@ -69,9 +66,8 @@ class Rows:
         """Set a row if it is new and say whether it was."""
         with self._database.transaction():
             name = self.name(table, scope, key)
-            if self._database.first("SELECT 1 FROM rows WHERE name=?", name):
+            if not self._database.write("INSERT OR IGNORE INTO rows VALUES(?,?)", name, self._sealed(name, value)):
                 return False
-            self._database.write("INSERT INTO rows VALUES(?,?)", name, self._sealed(name, value))
             self._database.count(ROWS, name, 1)
             return True
 
@@ -102,8 +98,8 @@ class Rows:
         except DamagedStoreError:
             pass  # `hhd check` names it; the other copy serves meanwhile.
         name = self.name(table, scope, key)
-        row = self._database.first("SELECT sealed FROM spare WHERE name=?", name)
-        return self.opened(name, row[0], table) if row is not None and isinstance(row[0], bytes) else None
+        sealed = self._database.blob("SELECT sealed FROM spare WHERE name=?", name)
+        return None if sealed is None else self.opened(name, sealed, table)
 
     def delete_both(self, table: str, scope: bytes, key: bytes) -> None:
         """Remove a row that was set twice."""
