@@ -10,10 +10,10 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 from tests.runtime import programs
 from tests.runtime.conftest import Load
-from tests.runtime.runs import assert_finished_alike, cut, echo, owned, whole
+from tests.runtime.runs import assert_finished_alike, cut, owned, whole
 
 from hhd.runtime.guest import Guest
-from hhd.runtime.outcomes import Failed, Interrupted, Slice, Waiting
+from hhd.runtime.outcomes import Failed, Interrupted, Slice
 
 
 @pytest.mark.parametrize("name", programs.NAMES)
@@ -45,23 +45,21 @@ def test_any_cut_ends_alike_and_a_snapshot_depends_on_the_position_alone(
         assert one.snapshots[position] == other.snapshots[position]
 
 
-@pytest.mark.parametrize("name", ["deep stacks", "recursion", "effects in deep calls"])
-def test_a_guest_that_runs_on_leaves_the_snapshots_that_a_restored_one_leaves(load: Load, name: str) -> None:
-    """What deep pauses left in the stack of a pause does not show in the shallow ones that follow."""
-    module = load(programs.instrumented(name))
+@pytest.mark.parametrize("through", ["one guest", "snapshots"])
+def test_what_deep_pauses_left_does_not_show_in_the_shallow_ones_that_follow(load: Load, through: str) -> None:
+    module = load(programs.instrumented("deep stacks"))
     rng = random.Random(5)
-    sizes = [rng.randrange(1, 200) for _ in range(40)]
-    restored = cut(module, [Slice(checks=n) for n in sizes], keep=True).snapshots
-    guest, used = Guest.start(module, args=b"{}"), []
-    for n in sizes:
-        outcome = guest.run(Slice(checks=n))
-        if guest.over:
-            break
-        position = -guest.checks if isinstance(outcome, Waiting) else guest.checks
-        assert owned(guest.snapshot()) == restored[position]
-        used.append(restored[position].asyncify_stack_bytes)
-        if isinstance(outcome, Waiting):
-            guest.answer(echo(outcome.effect))
+    guest, position, used = Guest.start(module, args=b"{}"), 0, []
+    for n in (rng.randrange(1, 300) for _ in range(30)):
+        assert guest.run(Slice(checks=n)) == Interrupted()
+        position += n
+        snapshot = owned(guest.snapshot())
+        direct = Guest.start(module, args=b"{}")
+        assert direct.run(Slice(checks=position)) == Interrupted()
+        assert owned(direct.snapshot()) == snapshot
+        used.append(snapshot.asyncify_stack_bytes)
+        if through == "snapshots":
+            guest = Guest.resume(module, snapshot, args=b"{}")
     assert any(later < earlier for earlier, later in itertools.pairwise(used))
 
 
