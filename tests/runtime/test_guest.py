@@ -125,19 +125,6 @@ def test_a_slice_of_time_makes_progress_even_when_it_is_over_at_once(load: Load)
     assert guest.run(Slice(milliseconds=10_000, checks=3)) == Interrupted()
 
 
-def test_a_host_call_looks_at_the_clock(load: Load) -> None:
-    """In the middle of a chunk of checks, a host call that finds the time over makes the next check the last."""
-    checks = f"(loop $l {wat.CHECK} (br_if $l (i32.lt_u (global.get $n) (i32.const 100))))"
-    counted = checks.replace("(loop $l", "(loop $l (global.set $n (i32.add (global.get $n) (i32.const 1)))")
-    program = load(wat.module(run=f"{counted} (call $emit (i32.const 0) (i32.const 1)) {counted}"))
-    for due, passed in ((False, 101), (True, 101)):
-        guest = Guest.start(program, args=b"{}")
-        guest._due = lambda _now, due=due, guest=guest: due and bool(guest._transcript)  # type: ignore[method-assign]
-        outcome = guest.run(Slice())
-        assert outcome == (Interrupted() if due else Finished())
-        assert guest.checks == passed
-
-
 def test_a_guest_that_nobody_holds_is_gone_at_once_with_its_memory(counter: Module) -> None:
     guest = Guest.start(counter, args=b"{}")
     guest.run(Slice(checks=10))

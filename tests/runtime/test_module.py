@@ -10,6 +10,7 @@ from hhd.base.errors import RefusedError
 from hhd.runtime.guest import Guest
 from hhd.runtime.module import Module
 from hhd.runtime.outcomes import Finished, Slice
+from hhd_protocol import codec
 from hhd_protocol.limits import MODULE_BYTES_MAX
 
 REFUSED: dict[str, tuple[str, bytes]] = {
@@ -82,6 +83,23 @@ REFUSED: dict[str, tuple[str, bytes]] = {
         wat.module(program="".join(f'(export "e{n}" (func $run))' for n in range(5000))),
     ),
     "too many sections": ("more than 1000 sections", b"\0asm\1\0\0\0" + b"\0\1\0" * 1001),
+    "a changing table": (
+        "it uses references",
+        wat.module(program="(table 2 funcref) (func (table.set (i32.const 0) (ref.null func)))"),
+    ),
+    "dropped data": ("refused: ", wat.module(program='(data $d "x") (func (data.drop $d))')),
+    "hidden globals": (
+        "hides globals",
+        wat.module(global_items=wat.GLOBALS + "(global (mut i32) (i32.const 0))" * 90),
+    ),
+    "a stamp that says nothing": (
+        "for which guest ABI",
+        wat.module(section=False) + wat.custom_section("hhd.instrumented", codec.encode({})),
+    ),
+    "a stamp of a later ABI": (
+        "guest ABI 2",
+        wat.module(section=False) + wat.custom_section("hhd.instrumented", codec.encode({"abi": 2, "pass": 1})),
+    ),
     "relaxed vectors": (
         "refused: ",
         wat.module(program="(func (param v128) (drop (f32x4.relaxed_min (local.get 0) (local.get 0))))"),

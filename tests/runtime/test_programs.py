@@ -45,6 +45,27 @@ def test_any_cut_ends_alike_and_a_snapshot_depends_on_the_position_alone(
         assert one.snapshots[position] == other.snapshots[position]
 
 
+def test_a_position_is_counted_right_however_the_slice_ended(load: Load) -> None:
+    """One check a turn, also where the guest calls the host between checks and time runs out at any moment."""
+    turns = load(
+        programs.plain(
+            programs.HEAD
+            + """
+ (func (export "hhd_run") (local $i i32)
+   (loop $more
+     (local.set $i (i32.add (local.get $i) (i32.const 1)))
+     (i32.store (i32.const 512) (local.get $i))
+     (if (i32.eqz (i32.rem_u (local.get $i) (i32.const 100))) (then (call $emit (i32.const 0) (i32.const 1))))
+     (br_if $more (i32.lt_u (local.get $i) (i32.const 1000000000))))))"""
+        )
+    )
+    guest = Guest.start(turns, args=b"{}")
+    for milliseconds in (0, 0.05, 0.5, 1, 3, 0.7, 0.01):
+        assert guest.run(Slice(milliseconds=milliseconds)) == Interrupted()
+        turn = int.from_bytes(bytes(guest._instance.view()[512:516]), "little")
+        assert guest.checks == turn + 1, "the check at the head of the next turn"
+
+
 @pytest.mark.parametrize("through", ["one guest", "snapshots"])
 def test_what_deep_pauses_left_does_not_show_in_the_shallow_ones_that_follow(load: Load, through: str) -> None:
     module = load(programs.instrumented("deep stacks"))

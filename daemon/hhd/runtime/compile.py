@@ -1,4 +1,4 @@
-"""The process that compiles one module: WebAssembly on stdin, machine code on stdout, under limits of its own.
+"""The process that looks at one module and compiles it: WebAssembly on stdin, machine code on stdout, under limits.
 
 Exit status REFUSED with one line on stderr: the module is not valid. OUT_OF_MEMORY, or killed by a signal: it reached
 a limit.
@@ -29,6 +29,7 @@ CPU_SECONDS_MAX = 240
 
 def main() -> int:
     """Compile stdin to stdout; `argv[1]` bounds the size of the result."""
+    import hhd.runtime.instrument
     import hhd.runtime.module  # noqa: F401 (our own code is loaded before the limits, which are the module's)
 
     for kind, most in ((resource.RLIMIT_AS, ADDRESS_BYTES_MAX), (resource.RLIMIT_CPU, CPU_SECONDS_MAX)):
@@ -46,7 +47,9 @@ def _compile(wasm: bytes, compiled_bytes_max: int) -> int:
     from hhd.base.errors import RefusedError
     from hhd.runtime import wasmtime_c as c
     from hhd.runtime.engine import make_engine
+    from hhd.runtime.instrument import insist_on_instrumented
     from hhd.runtime.module import REFUSAL, read_shape
+    from hhd_protocol.errors import FormatError
 
     module, vec = ctypes.c_void_p(), c.Vec()
     try:
@@ -62,6 +65,11 @@ def _compile(wasm: bytes, compiled_bytes_max: int) -> int:
         read_shape(module.value or 0)
     except RefusedError as error:
         return _refuse(str(error).removeprefix(REFUSAL).removesuffix("."))
+    try:
+        insist_on_instrumented(wasm)  # the module only claims it; what a snapshot would miss is looked for here
+    except FormatError as error:
+        said = str(error)
+        return _refuse(f"it {said.removeprefix('the module ')}" if said.startswith("the module ") else said)
     sys.stdout.buffer.write((ctypes.c_char * vec.size).from_address(vec.address or 0))
     sys.stdout.buffer.flush()
     os._exit(0)  # nothing is left to tidy up, and freeing all that code takes longer than leaving it

@@ -415,14 +415,12 @@ class Guest:
         if offset + length > len(self._reply):
             raise _Fault("asked for more of a reply than there is")
         self._put(context, to, memoryview(self._reply)[offset : offset + length])
-        self._hurry(context)
 
     def _emit(self, context: int, slots: int) -> None:
         at, length = _arguments(slots, 2)
         if len(self._transcript) + length > self._limits.transcript_bytes:
             raise _Fault("emitted more than its transcript may hold")
         self._transcript += self._bytes(context, at, length)
-        self._hurry(context)
 
     def _panic(self, context: int, slots: int) -> None:
         at, length = _arguments(slots, 2)
@@ -434,7 +432,8 @@ class Guest:
         self._put(context, to, memoryview(self._args)[:room])
         ctypes.c_uint64.from_address(slots).value = len(self._args)
 
-    # the clock of checks
+    # the clock of checks; the countdown is read and set in `yield` and `effect` only: elsewhere the guest may hold it
+    # in a local
 
     def _due(self, now: float) -> bool:
         return self._stop.is_set or self._own_stop or (self._deadline is not None and now >= self._deadline)
@@ -455,13 +454,6 @@ class Guest:
         if self._left is not None:
             self._left -= passed
         self._chunk = 0
-
-    def _hurry(self, context: int) -> None:
-        """In a call of the host's that takes time: look, and make the next check the last when it is time to pause."""
-        if self._chunk > 1 and self._due(time.perf_counter()):
-            passed = self._passed(context)
-            self._chunk = passed + 1
-            self._instance.set_global_bits(COUNTDOWN, 0, context)
 
     def _resumed(self, context: int) -> None:
         self._outside = True
