@@ -10,10 +10,11 @@ from typing import Any
 
 import cbor2
 
-from hhd_protocol import capsule, codec
+from hhd_protocol import capsule, codec, journal
 from hhd_protocol.abi import Snapshot
 from hhd_protocol.capsule import At, Capsule, Execution, Module, Origin
 from hhd_protocol.ids import LineId
+from hhd_protocol.packed import pack
 from hhd_protocol.stream import Stream
 
 WASM = b"\0asm\1\0\0\0" + bytes(range(200))
@@ -43,7 +44,7 @@ def interrupted() -> Capsule:
     before = at_effect()
     book, record = before.journal.answer(b"one").ask("tool", b"second")
     assert record is not None
-    history = before.history.append(capsule.journal.encode_settled(record))
+    history = before.history.append(journal.encode_settled(record))
     return Capsule(
         at=At.INTERRUPTED,
         program="module",
@@ -70,7 +71,7 @@ def at_effect() -> Capsule:
         args=b"{}",
         line=LINE,
         execution=Execution.of(snapshot()),
-        journal=capsule.Journal().ask("tool", b"first")[0],
+        journal=journal.Journal().ask("tool", b"first")[0],
         transcript=Stream().append(b"hello\n"),
         checks=99,
         steps=1,
@@ -160,4 +161,4 @@ def rehash(raw: bytes) -> bytes:
 
 def packed(raw: bytes) -> bytes:
     """`raw` as the frame a writer would make."""
-    return bytes(capsule.pack(raw).stored)
+    return bytes(pack(raw).stored)
