@@ -10,7 +10,6 @@ from collections.abc import Mapping
 from pathlib import Path
 
 from hhd.base.errors import RefusedError, UsageError
-from hhd_protocol.abi import INSTRUMENTED_SECTION
 from hhd_protocol.errors import FormatError
 from hhd_protocol.ids import Sha256
 from hhd_protocol.limits import ARGS_BYTES_MAX, MODULE_BYTES_MAX
@@ -68,12 +67,9 @@ def encode_args(given: Mapping[str, str]) -> bytes:
 
 def _pausable(wasm: bytes, path: Path) -> bytes:
     """Return `wasm` with interrupt checks and unwinding, as it is where it says to have them."""
-    from hhd.runtime.instrument.passes import instrument_binary
-    from hhd.runtime.module import section_names
+    from hhd.runtime.instrument import pausable
 
-    if INSTRUMENTED_SECTION in set(section_names(wasm)):
-        return wasm
     try:
-        return instrument_binary(wasm, trusted=False).module
+        return pausable(wasm)
     except FormatError as error:
         raise RefusedError(f"The module {path} was refused: {error}.") from error
