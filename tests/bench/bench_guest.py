@@ -24,7 +24,7 @@ WORKS = {
     "float": (1500, 1.1),
     "vector": (4000, 1.4),
     "json": (60, 1.5),
-    "json_parse": (1, 1.5),
+    "json_parse": (4, 1.5),
     "maps": (60, 1.5),
     "sort": (150, 1.5),
     "recursion": (150, 1.5),
@@ -63,14 +63,17 @@ def running(module: wasmtime.Module, work: str, rounds: int) -> Callable[[], obj
 
 
 class Stoppable(Slice):
-    """A slice that looks at a flag every so many checks, and remembers when it looked."""
+    """A slice that looks at a flag every so many checks, and remembers at what processor time it looked.
+
+    A busy machine takes the processor away for longer than any stretch of the guest; the guest cannot help that.
+    """
 
     flag: threading.Event
     looks: list[float]
 
     def goes_on(self) -> bool:
         """Go on until the flag is set."""
-        self.looks.append(time.perf_counter())
+        self.looks.append(time.thread_time())
         if self.flag.is_set():
             return False
         self.countdown.set_value(self.store, SLICE_CHECKS)
@@ -95,12 +98,13 @@ def report_stops(module: wasmtime.Module) -> None:
         timer.start()
         finished = one.run()
         waits.append((time.perf_counter() - asked[0]) * 1000)
+        one.looks.append(time.thread_time())
         timer.join()
         one.store.close()
         assert not finished, "the parse was stopped in its midst"
         gaps += [(after - before) * 1000 for before, after in zip(one.looks, one.looks[1:], strict=False)]
     command = f"parse 1 MB of JSON, look every {SLICE_CHECKS} checks"
-    for figure, values in (("stop request to an empty stack", waits), ("between two looks at the flag", gaps)):
+    for figure, values in (("stop request to an empty stack", waits), ("longest stretch, processor time", gaps)):
         measured = {"n": len(values), "median_ms": round(statistics.median(values), 3)}
         measured |= {"p99_ms": round(percentile(values, 0.99), 3), "most_ms": round(max(values), 3)}
         report(figure, command, "warm", **measured, target_ms=15)

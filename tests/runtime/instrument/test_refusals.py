@@ -42,6 +42,7 @@ TEXTS = {
     '(module (memory (export "memory") i64 1) (func (export "hhd_run")))': "shared or 64-bit memory",
     '(module (memory (export "memory") 1 1 shared) (func (export "hhd_run")))': "shared or 64-bit memory",
     f"(module {ENTRY} (table 1 funcref) (table 1 funcref))": "more than one table",
+    f"(module {ASK} {ENTRY} (table funcref (elem $effect)))": "the imported function effect into its table",
     f"(module {ENTRY} (table 1 externref))": "a table of something else than functions",
     f"(module {ENTRY} (table 1 funcref) (func (table.set (i32.const 0) (ref.null func))))": "references, which a",
     f"(module {ENTRY} (table 1 funcref) (func (drop (table.get (i32.const 0)))))": "table reads",

@@ -8,7 +8,7 @@ from __future__ import annotations
 from dataclasses import dataclass, replace
 
 from hhd.base.text import visible
-from hhd.runtime.instrument import callgraph, leb, unwind
+from hhd.runtime.instrument import callgraph, emit, leb, unwind
 from hhd.runtime.instrument.callgraph import Plan, never_returns
 from hhd.runtime.instrument.code import VOID, decode
 from hhd.runtime.instrument.frames import FrameFunctions, Shelf
@@ -145,6 +145,9 @@ def insist_on_guest(module: Module) -> None:
         raise FormatError(f"the module exports no function of its own named {ENTRY}")
     if module.type_of(entry.index) != VOID:
         raise FormatError(f"the function {ENTRY} of the module takes or returns something, which it may not")
+    in_table = {item for element in module.elements for item in element.functions}
+    if any(index in in_table and one.name in PAUSING_IMPORTS for index, one in enumerate(module.imports)):
+        raise FormatError("the module puts the imported function effect into its table, which a guest may not")
     if module.start is not None:
         raise FormatError("the module has a start function, which could not be paused")
     if any(one.value_type == V128 and one.mutable for one in module.globals):
@@ -213,7 +216,7 @@ class _Frame:
         resuming_first = self.added_first + len(HOST_EXPORTS)
         in_table = {item for element in module.elements for item in element.functions}
         self.in_table = [index for index in self.pausing if index in in_table]
-        self.names = unwind.Names(
+        self.names = emit.Names(
             state=globals_,
             pointer=globals_ + 1,
             countdown=globals_ + 2,
@@ -299,7 +302,7 @@ HOST_EXPORTS = (
 """Export name and type of each function that a host works with."""
 
 
-def _added_functions(names: unwind.Names, entry: int) -> list[bytes]:
+def _added_functions(names: emit.Names, entry: int) -> list[bytes]:
     """The bodies of `HOST_EXPORTS`, in its order."""
     state, pointer = leb.u32(names.state), leb.u32(names.pointer)
     start = [b"\0\x41" + bytes([value]) + b"\x24" + state + b"\x20\0\x24" + pointer + b"\x0b" for value in (1, 2)]
