@@ -51,6 +51,7 @@ class Open:
     params: list[int] = field(default_factory=list)
     results: list[int] = field(default_factory=list)
     counter: int = -1
+    saved: list[int] = field(default_factory=list)
 
 
 class Emitter:

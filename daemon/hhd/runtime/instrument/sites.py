@@ -13,7 +13,20 @@ from hhd.runtime.instrument import leb
 from hhd.runtime.instrument import opcodes as op
 from hhd.runtime.instrument.callgraph import Plan
 from hhd.runtime.instrument.code import Body, Instr
-from hhd.runtime.instrument.emit import ADD, ELSE, END, LT_S, RETURN, SUB, VOID_IF, VOID_LOOP, Emitter, Names, Open
+from hhd.runtime.instrument.emit import (
+    ADD,
+    ELSE,
+    END,
+    LT_S,
+    RETURN,
+    SUB,
+    VOID_BLOCK,
+    VOID_IF,
+    VOID_LOOP,
+    Emitter,
+    Names,
+    Open,
+)
 from hhd.runtime.instrument.frames import TRAILER_BYTES, ZERO, groups
 from hhd.runtime.instrument.liveness import live_after
 from hhd.runtime.instrument.module import F32, F64, I32, V128, FuncType, Module
@@ -201,45 +214,56 @@ class SiteWriter(Emitter):
         return single and self.shape.instrs[construct.start + 1].opcode == CHECK
 
     def open_tight_loop(self, one: Open) -> None:
-        """Begin a loop that calls nothing but `yield`, in two: the call in the outer, the program's turns in the inner.
+        """Begin a loop that calls nothing but `yield`: an inner loop of the program's turns, an outer one that yields.
 
         So an engine keeps the inner loop's values in registers, the countdown among them: it is in a local, which goes
-        back to the global wherever the loop is left.
+        back to the global wherever the loop is left. Of the blocks around, `exit` is beyond both loops, and what falls
+        out of `due` yields and begins again; a rewind goes there at once.
         """
-        place = one.construct.start + 1
-        counter, due = self.fresh(I32), self.fresh(I32)
-        countdown = leb.u32(self.names.countdown)
-        self.const(0)
-        self.assign(due)
-        self.out += b"\x23" + countdown
-        self.assign(counter)
+        one.counter = self.fresh(I32)
+        one.saved = self.saved_locals(one.construct.start + 1, one.params)
+        self.out += b"\x23" + leb.u32(self.names.countdown)
+        self.assign(one.counter)
+        self.out += VOID_BLOCK + VOID_LOOP + VOID_BLOCK
+        if self.resuming:
+            self.get(self.rewinding)
+            self.out += b"\x0d\x00"
         self.out += VOID_LOOP
-        saved = self.saved_locals(place, one.params)
-        self.write_if_rewinding_or(saved, b"\x20" + leb.u32(due))
-        shelved = [local for local in saved if local in one.params or self.stays(local, one.construct.start)]
-        self.write_yield(saved, place, shelved=shelved if len(shelved) <= _SHELVED_MAX else [])
-        # The inner loop takes one off for the check that has just been paid for.
+        self.get(one.counter)
+        self.const(1)
+        self.out += SUB + b"\x22" + leb.u32(one.counter)
         self.const(0)
-        self.assign(due)
-        self.out += b"\x23" + countdown
-        self.const(1)
-        self.out += ADD
-        self.assign(counter)
-        self.out += END + VOID_LOOP
-        self.get(counter)
-        self.const(1)
-        self.out += SUB + b"\x22" + leb.u32(counter)
-        self.const(0)
-        self.out += LT_S + VOID_IF
-        self.const(1)
-        self.assign(due)
-        self.out += b"\x20" + leb.u32(counter) + b"\x24" + countdown + b"\x0c\x02" + END
-        self.release([due])
-        self.depth += 2
-        one.level, one.height, one.counter = self.depth, len(self.stack), counter
+        self.out += LT_S + b"\x0d\x01"
+        self.depth += 4
+        one.level, one.height = self.depth, len(self.stack)
         self.tight = one
         self.get_all(one.params)
         self.stack += one.construct.type.params
+
+    def close_tight_loop(self, one: Open) -> None:
+        """End the inner loop, write what happens when a yield is due, and end the outer loop."""
+        place, saved = one.construct.start + 1, one.saved
+        self.out += END + b"\x0c\x02" + END
+        if self.resuming:
+            self.get(self.rewinding)
+            self.out += VOID_IF
+            self.write_return_to_site(saved)
+            self.out += ELSE
+            self.keep_counter()
+            self.out += END
+        else:
+            self.keep_counter()
+        shelved = [local for local in saved if local in one.params or self.stays(local, one.construct.start)]
+        self.write_yield(saved, place, shelved=shelved if len(shelved) <= _SHELVED_MAX else [])
+        # The inner loop takes one off for the check that has just been paid for.
+        self.out += b"\x23" + leb.u32(self.names.countdown)
+        self.const(1)
+        self.out += ADD
+        self.assign(one.counter)
+        self.out += b"\x0c\x00" + END + END
+        self.depth -= 4
+        self.release([one.counter])
+        self.tight = None
 
     def stays(self, local: int, start: int) -> bool:
         """Whether the loop at `start` needs a local in a register at every turn.

@@ -261,13 +261,11 @@ class _Writer(SiteWriter):
         else:
             del self.stack[one.height :]
         self.path.pop()
-        self.out += END
-        self.depth -= 1
         if one is self.tight:
+            self.close_tight_loop(one)
+        else:
             self.out += END
             self.depth -= 1
-            self.release([one.counter])
-            self.tight = None
         if one.construct.flat:
             self.release(one.params)
             if one.waiting:
