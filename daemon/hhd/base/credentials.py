@@ -24,7 +24,7 @@ def _rule(kind: str, hint: str, pattern: str) -> Rule:
 
 
 RULES = (
-    _rule("a private key", "PRIVATE KEY", r"-----BEGIN [A-Z ]{0,30}PRIVATE KEY(?: BLOCK)?-----[\s\S]{0,20000}?(?:-----END [A-Z ]{0,30}PRIVATE KEY(?: BLOCK)?-----|\Z)"),
+    _rule("a private key", "PRIVATE KEY", r"-----BEGIN [A-Z ]{0,30}PRIVATE KEY(?: BLOCK)?-----[\s\S]{0,6000}?(?:-----END [A-Z ]{0,30}PRIVATE KEY(?: BLOCK)?-----|\Z)"),
     _rule("an Anthropic key", "sk-ant-", r"\bsk-ant-[A-Za-z0-9_-]{20,200}"),
     _rule("an OpenAI key", "sk-", r"\bsk-(?!ant-)(?:proj-|svcacct-|admin-)?[A-Za-z0-9_-]{32,200}"),
     _rule("an AWS access key", "AKIA", r"\bAKIA[0-9A-Z]{16}\b"),

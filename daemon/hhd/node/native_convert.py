@@ -18,10 +18,11 @@ from hhd.base.paths import data_folder, private_folder
 from hhd.native.convert.conversion import Converter, Did, Kept, Manifest, Wish
 from hhd.native.convert.history import Conversion, History
 from hhd.native.convert.returning import original_in_place
+from hhd.native.convert.with_client import takes_it_up
 from hhd.native.homes import Homes
 from hhd.native.opening import open_session
 from hhd.node import native
-from hhd_protocol.transcript import Call, Harness, LossKind, Result, counts
+from hhd_protocol.transcript import Call, Harness, LossKind, Message, Result, TextPart, counts
 from hhd_protocol.transcript import Did as Fate
 
 _KEY_BYTES = 32
@@ -75,9 +76,14 @@ def verify(path: Path, *, with_client: bool) -> dict[str, object]:
     """Read the session in `path` and count what does not fit together, by name."""
     with native.opened(path) as reading:
         items = calls = unpaired = 0
+        said: str | None = None
         waiting: set[str] = set()
         for item in reading.items():
             items += 1
+            if isinstance(item, Message) and item.live:
+                said = next(
+                    (part.text for part in item.parts if isinstance(part, TextPart) and part.text.strip()), said
+                )
             if isinstance(item, Call):
                 calls += 1
                 unpaired += item.id in waiting
@@ -95,7 +101,7 @@ def verify(path: Path, *, with_client: bool) -> dict[str, object]:
         "refused": header.refused,
     }
     if with_client:
-        raise UsageError("--with-client is not there yet.")
+        found["client"] = takes_it_up(path, header.harness, header.id or path.stem, said)
     return found
 
 

@@ -16,6 +16,7 @@ from itertools import chain
 from pathlib import Path
 from typing import Protocol
 
+from hhd.base.credentials import redacted
 from hhd.base.errors import RefusedError
 from hhd.native.convert.arrange import Arranger, Outlook, outlook
 from hhd.native.convert.folders import place
@@ -247,8 +248,8 @@ class Converter:
             id=earlier.target_id if earlier is not None else self._fresh_id(),
             cwd=wish.cwd,
             started=started or "1970-01-01T00:00:00.000Z",
-            title=header.title,
-            first_prompt=header.first_prompt,
+            title=_shown(header.title, wish.redact),
+            first_prompt=_shown(header.first_prompt, wish.redact),
         )
 
     def _check(self, path: Path, expected: Expected, target: Harness, *, whole: bool) -> None:
@@ -285,6 +286,10 @@ class Converter:
             bytes=size,
             returned=returned,
         )
+
+
+def _shown(text: str | None, redact: bool) -> str | None:
+    return redacted(text)[0] if redact and text is not None else text
 
 
 class _Watched:

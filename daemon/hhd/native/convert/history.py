@@ -15,6 +15,7 @@ from pathlib import Path
 import msgspec
 
 from hhd.base import files
+from hhd.native.homes import UUID
 from hhd_protocol.transcript import Harness
 
 _READ_BYTES = 1 << 20
@@ -68,7 +69,9 @@ class History:
         return max(found, key=lambda conversion: conversion.source.size, default=None)
 
     def of_target(self, harness: Harness, target_id: str) -> Conversion | None:
-        """The conversion that made that session, if one did."""
+        """The conversion that made that session, if one did. Our ids are UUIDs: another one names no file of ours."""
+        if not UUID.fullmatch(target_id):
+            return None
         return _load(self._folder / f"{harness.value}-{target_id}.json")
 
     def _all(self) -> Iterator[Conversion]:
