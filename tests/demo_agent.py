@@ -173,7 +173,8 @@ def _arm64(home: Path) -> Device | None:
         from tests.arm64 import root
     except ImportError:
         return None
-    if not (root.folder() / "recipe").exists() or root.missing() is not None:
+    stamp = root.folder() / "recipe"
+    if not stamp.exists() or stamp.read_text() != root._recipe() or root.missing() is not None:
         return None
     environ = {name: value for name, value in root.environment().items() if os.environ.get(name) != value}
     command = tuple(root.python("-m", "hhd"))

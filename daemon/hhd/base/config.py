@@ -208,7 +208,22 @@ def document() -> str:
         for name, key in keys.items():
             shown = '"..."' if key.default is None else _toml(key.default)
             lines.append(f"# {name} = {shown}".ljust(38) + f"# {key.meaning}")
-    return "\n".join(lines) + "\n"
+    return "\n".join([*lines, *_POLICY]) + "\n"
+
+
+_POLICY = (
+    "",
+    "[policy]",
+    '# allow = ["bash(npm test *)"]        # rules TOOL or TOOL(PATTERN): run unasked',
+    '# ask = ["read(**/.env)"]             # asked about; so are bash, write and edit where no rule speaks',
+    '# deny = ["bash(git push *)"]         # refused',
+    '# environment = ["NPM_TOKEN"]         # variables that commands get besides PATH, HOME, LANG and the like',
+    "",
+    "[policy.sandbox]",
+    '# use = "auto"                        # or "require", "off"',
+    "# network = true                      # for commands in the sandbox",
+)
+"""The part of `document` about a table whose schema is `hhd.effects.policy`'s and `.sandbox`'s."""
 
 
 def _read(file: Path) -> bytes:

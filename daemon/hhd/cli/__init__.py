@@ -7,6 +7,7 @@ import sys
 from hhd.base.errors import Exit, UserError
 
 COMMANDS = {
+    "config": ("hhd.cli.config", "Say where this device's configuration is, and what could stand in it."),
     "run": ("hhd.cli.run", "Let the agent work in a folder, in the foreground."),
     "capsule": ("hhd.cli.capsule", "Make, step, run and look at capsules: one session in one file."),
     "policy": ("hhd.cli.policy", "Show what a session may do on this device, and why."),

@@ -132,5 +132,5 @@ def _tell(ended: Ended, on: str, face: Foreground) -> None:
     face.paper.end_line()
     if words := " ".join(part for part in (visible(ended.sentence), on) if part):
         print(f"hhd: {words}", file=sys.stderr)
-    for way in ended.ways:
-        print(f"hhd:   or {visible(way, one_line=True)}", file=sys.stderr)
+    for way in ended.ways:  # One that is an option of the command just named says so by its dashes.
+        print(f"hhd:   {'with' if way.startswith('--') else 'or'} {visible(way, one_line=True)}", file=sys.stderr)
