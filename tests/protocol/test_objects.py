@@ -114,3 +114,21 @@ def test_references_survive_and_wrong_ones_are_refused() -> None:
     for fields in wrong:
         with pytest.raises(FormatError):
             decode_refs(fields)  # type: ignore[arg-type]
+
+
+def test_the_bounds_in_the_spec_are_those_of_the_code() -> None:
+    from hhd_protocol import limits
+
+    spec = Path(__file__).parents[2] / "protocol/spec"
+    sealing, store = ((spec / name).read_text() for name in ("sealing.md", "store.md"))
+    assert f"`n` from 1 to {limits.OBJECT_SEGMENTS_MAX}" in sealing
+    assert f"at most {limits.OBJECT_BYTES_MAX >> 20} MiB" in sealing
+    assert f"Heads have at most {limits.OBJECT_HEAD_BYTES_MAX >> 20} MiB" in store
+    assert f"at most {limits.IMAGE_OBJECT_PAGES_MAX:,}" in store
+    assert f"own pages in each frame, 1 to {limits.SEGMENT_PAGES_MAX}" in store
+    assert f"`{limits.SEGMENT_PAGES_MAX} // frame pages`" in store
+    assert f"At most {limits.CHAIN_MAX} objects" in store
+    assert f"state | bytes beside the pages, at most {limits.IMAGE_STATE_BYTES_MAX >> 20} MiB" in store
+    assert (
+        f"1 byte to {limits.LOG_CHUNK_BYTES_MAX >> 20} MiB, an object at most {limits.LOG_OBJECT_CHUNKS_MAX}" in store
+    )
