@@ -16,31 +16,23 @@ import struct
 import time
 import weakref
 from collections.abc import Callable
-from typing import Final
 
-from hhd.base.errors import RefusedError
 from hhd.base.text import visible
 from hhd.runtime import wasmtime_c as c
 from hhd.runtime.instance import HostCall, Instance
 from hhd.runtime.module import Module
 from hhd.runtime.outcomes import Failed, Finished, Interrupted, Limits, Outcome, Slice, StopFlag, Waiting
 from hhd.runtime.pages import changed_runs
+from hhd.runtime.pause_stack import PauseStack
+from hhd.runtime.restoring import misfit, restore
 from hhd.runtime.thread import Watch, run_watched
 from hhd_protocol.abi import COUNTDOWN, ENTRY, EffectRequest, Snapshot
 from hhd_protocol.limits import (
     ARGS_BYTES_MAX,
-    ASYNCIFY_STACK_WASM_PAGES,
     EFFECT_BYTES_MAX,
     OP_BYTES_MAX,
     PAGE_BYTES,
-    WASM_PAGE_BYTES,
 )
-
-_STACK_BYTES = ASYNCIFY_STACK_WASM_PAGES * WASM_PAGE_BYTES
-_HEADER_BYTES = 16
-"""Two 32-bit addresses at the start of the Asyncify stack: where it is filled to, where it ends; padded to 16."""
-
-STACK_ROOM_BYTES: Final = _STACK_BYTES - _HEADER_BYTES
 
 _CHECKS_AT_MOST = 65_536
 """Checks between two looks of the host: one at first, then twice as many each time until the aim below is reached. In
@@ -52,7 +44,6 @@ _LOOK_SECONDS = 0.0003
 
 _PANIC_BYTES_MAX = 4096
 _OP_LETTERS = frozenset(b"abcdefghijklmnopqrstuvwxyz0123456789_.-")
-_ASYNCIFY_OWN = frozenset({"__asyncify_state", "__asyncify_data"})
 _NORMAL, _UNWINDING, _REWINDING = 0, 1, 2
 
 _slots = {count: struct.Struct("<" + "I12x" * count) for count in range(5)}
@@ -75,12 +66,7 @@ class Guest:
         self._instance = Instance(
             module, {name: self._guarded(call) for name, call in calls.items()}, limits.memory_bytes
         )
-        self._stack_base = module.shape.memory_bytes
-        if not self._instance.grow(self._stack_base + _STACK_BYTES):
-            raise RefusedError("The module was refused: its memory leaves no room for the stack of a pause.")
-        self._baseline_bytes = self._stack_base + _STACK_BYTES
-        self._set_stack(0)
-        self._stack_used_most = 0
+        self._stack = PauseStack(self._instance)
 
         self.checks = 0
         """Interrupt checks run so far by this guest, since `start` or `resume`."""
@@ -124,10 +110,10 @@ class Guest:
         stands in. Raises RefusedError for a snapshot that cannot belong to this module.
         """
         guest = Guest(module, args, limits or Limits())
-        guest._restore(snapshot)
-        guest._reply = reply
+        restore(guest._instance, guest._stack, module.shape, snapshot, guest._limits.memory_bytes)
+        guest._reply, guest._begun = reply, snapshot.asyncify_stack_bytes > 0
         if waiting and not guest._begun:
-            raise RefusedError("The snapshot was refused: a program that has not begun cannot wait for an effect.")
+            raise misfit("a program that has not begun cannot wait for an effect")
         guest._effect_answered = waiting
         return guest
 
@@ -200,7 +186,8 @@ class Guest:
         """
         assert self._ended is None, "only a paused program has a state to save"
         address, size = self._instance.address, self._instance.memory_bytes()
-        used = self._wipe_stack()
+        used = self._stack.used() if self._begun else 0
+        self._stack.wipe(used)
         view = self._instance.view()
         runs = changed_runs(address, size, *self._instance.baseline())
         return Snapshot(
@@ -208,82 +195,9 @@ class Guest:
             memory_bytes=size,
             page_numbers=[page for first, end in runs for page in range(first, end)],
             pages=[view[first * PAGE_BYTES : end * PAGE_BYTES] for first, end in runs],
-            globals={name: self._instance.global_bits(name) for name in self._saved_globals()},
+            globals={name: self._instance.global_bits(name) for name in self._module.shape.saved_globals},
             asyncify_stack_bytes=used,
         )
-
-    # restoring
-
-    def _restore(self, snapshot: Snapshot) -> None:
-        if snapshot.entry != ENTRY:
-            raise _misfit("it enters by another door")
-        size = snapshot.memory_bytes
-        if size % WASM_PAGE_BYTES or not self._baseline_bytes <= size <= self._limits.memory_bytes:
-            raise _misfit("its memory has a size that is not allowed")
-        if set(snapshot.globals) != set(self._saved_globals()):
-            raise _misfit("its globals are not those of the module")
-        if not 0 <= snapshot.asyncify_stack_bytes <= STACK_ROOM_BYTES:
-            raise _misfit("its stack is larger than the room for it")
-        if not self._instance.grow(size):
-            raise _misfit("its memory has a size that is not allowed")
-        self._write_pages(snapshot)
-        for name, bits in snapshot.globals.items():
-            if not 0 <= bits < 1 << (32 if self._module.shape.globals[name] in (c.I32, c.F32) else 64):
-                raise _misfit("a global does not fit its type")
-            self._instance.set_global_bits(name, bits)
-        self._instance.set_global_bits(COUNTDOWN, 0)
-        self._set_stack(snapshot.asyncify_stack_bytes)
-        self._stack_used_most = snapshot.asyncify_stack_bytes  # past it a snapshot holds zeros
-        self._begun = snapshot.asyncify_stack_bytes > 0
-
-    def _write_pages(self, snapshot: Snapshot) -> None:
-        view, pieces = self._instance.view(), iter(snapshot.pages)
-        piece: memoryview = memoryview(b"")
-        numbers, before, pages = snapshot.page_numbers, -1, len(view) // PAGE_BYTES
-        at = 0
-        while at < len(numbers):
-            if not before < numbers[at] < pages:
-                raise _misfit("its pages are out of order or outside its memory")
-            if not piece:
-                piece = memoryview(next(pieces)).cast("B")
-                continue
-            # copy as much of a run of neighbours as this piece holds
-            count = 1
-            whole = max(1, len(piece) // PAGE_BYTES)
-            first = numbers[at]
-            while count < whole and at + count < len(numbers) and numbers[at + count] == first + count < pages:
-                count += 1
-            start, length = first * PAGE_BYTES, count * PAGE_BYTES
-            if len(piece) < length:  # a page that is split between pieces
-                joined = bytes(piece)
-                while len(joined) < length:
-                    joined += bytes(next(pieces))
-                piece = memoryview(joined)
-            view[start : start + length] = piece[:length]
-            piece, before, at = piece[length:], first + count - 1, at + count
-
-    def _saved_globals(self) -> list[str]:
-        return [name for name in self._module.shape.globals if name not in _ASYNCIFY_OWN]
-
-    # the Asyncify stack
-
-    def _set_stack(self, used: int) -> None:
-        start = self._stack_base + _HEADER_BYTES
-        header = struct.pack("<II", start + used, self._stack_base + _STACK_BYTES)
-        ctypes.memmove(self._instance.address + self._stack_base, header, len(header))
-
-    def _stack_used(self) -> int:
-        """Bytes in use, as the guest's memory says: negative or past STACK_ROOM_BYTES when it is not in order."""
-        raw = ctypes.string_at(self._instance.address + self._stack_base, 4)
-        return int.from_bytes(raw, "little") - self._stack_base - _HEADER_BYTES
-
-    def _wipe_stack(self) -> int:
-        used = self._stack_used() if self._begun else 0
-        self._stack_used_most = max(self._stack_used_most, used)
-        begin = self._instance.address + self._stack_base + _HEADER_BYTES
-        ctypes.memset(begin + used, 0, self._stack_used_most - used)
-        self._stack_used_most = used
-        return used
 
     # driving; all of this happens on the guest's own thread
 
@@ -293,7 +207,7 @@ class Guest:
         self._mode, self._outside = _NORMAL, True
         try:
             if self._begun:
-                instance.call("asyncify_start_rewind", self._stack_base)
+                instance.call("asyncify_start_rewind", self._stack.base)
                 self._mode = _REWINDING
             else:
                 self._set_countdown(instance.context)
@@ -312,9 +226,9 @@ class Guest:
             return Failed(reason=reason, too_deep=reason is _TOO_DEEP)
 
     def _paused(self) -> Outcome:
-        if not 0 < self._stack_used() <= STACK_ROOM_BYTES:
+        if not self._stack.in_order():
             return Failed(reason=_TOO_DEEP, too_deep=True)
-        self._stack_used_most = max(self._stack_used_most, self._stack_used())
+        self._stack.note()
         self._instance.set_global_bits(COUNTDOWN, 0)
         if self._effect_asked is not None:
             return Waiting(effect=self._effect_asked)
@@ -464,8 +378,8 @@ class Guest:
 
     def _unwind(self, context: int) -> None:
         self._outside = True
-        self._set_stack(0)
-        self._instance.call("asyncify_start_unwind", self._stack_base, context=context)
+        self._stack.fill(0)
+        self._instance.call("asyncify_start_unwind", self._stack.base, context=context)
         self._outside = False
         self._mode = _UNWINDING
 
@@ -495,10 +409,6 @@ class _Fault(Exception):
 def _arguments(slots: int, count: int) -> tuple[int, ...]:
     """The arguments of an import as unsigned 32-bit integers."""
     return _slots[count].unpack(ctypes.string_at(slots, 16 * count))
-
-
-def _misfit(why: str) -> RefusedError:
-    return RefusedError(f"The snapshot was refused: {why}.")
 
 
 def _shown(message: str) -> str:

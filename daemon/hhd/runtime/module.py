@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import ctypes
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
 from pathlib import Path
@@ -46,6 +45,7 @@ _SECTIONS_MAX = 1000
 """Fourteen kinds, each at most once, and custom ones: compilers write a dozen."""
 
 _START_SECTION = 8
+_ASYNCIFY_OWN = frozenset({"__asyncify_state", "__asyncify_data"})
 _NUMERIC = (c.I32, c.I64, c.F32, c.F64)
 
 
@@ -56,7 +56,11 @@ class Shape:
     imports: tuple[str, ...]
     globals: Mapping[str, int]
     memory_bytes: int
-    memory_bytes_max: int
+
+    @property
+    def saved_globals(self) -> list[str]:
+        """The globals that belong to a snapshot: all but those by which Binaryen's Asyncify keeps its own state."""
+        return [name for name in self.globals if name not in _ASYNCIFY_OWN]
 
 
 class Module:
@@ -183,13 +187,10 @@ def _shape(imports: tuple[str, ...], exports: Mapping[str, int]) -> Shape:
     memory = c.lib.wasm_externtype_as_memorytype_const(exports["memory"])
     if c.lib.wasmtime_memorytype_is64(memory) or c.lib.wasmtime_memorytype_isshared(memory):
         raise _refused("its memory is not a plain 32-bit one")
-    most = ctypes.c_uint64(65536)
-    c.lib.wasmtime_memorytype_maximum(memory, most)
     return Shape(
         imports=imports,
         globals=dict(sorted(mutable.items())),
         memory_bytes=c.lib.wasmtime_memorytype_minimum(memory) * WASM_PAGE_BYTES,
-        memory_bytes_max=most.value * WASM_PAGE_BYTES,
     )
 
 

@@ -96,7 +96,6 @@ PROTOTYPES: dict[str, tuple[Any, tuple[Any, ...]]] = {
     "wasm_globaltype_content": (_P, (_P,)),
     "wasm_globaltype_mutability": (c_uint8, (_P,)),
     "wasmtime_memorytype_minimum": (c_uint64, (_P,)),
-    "wasmtime_memorytype_maximum": (c_bool, (_P, POINTER(c_uint64))),
     "wasmtime_memorytype_is64": (c_bool, (_P,)),
     "wasmtime_memorytype_isshared": (c_bool, (_P,)),
     "wasmtime_store_new": (_P, (_P, _P, _P)),
