@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 import os
+import subprocess
+import sys
 import threading
 from pathlib import Path
 
@@ -127,6 +129,26 @@ def test_what_cannot_be_run_is_said_and_nothing_is_started(run: Run, tmp_path: P
 def test_the_largest_permitted_command_runs(run: Run, sandbox: Sandbox) -> None:
     command = "echo fine #" + "x" * (120 * 1024 - 11)
     assert run("bash", sandbox=sandbox, command=command).output == "fine\n"
+
+
+@pytest.mark.skipif(sys.platform != "linux", reason="only Linux has /proc")
+def test_without_a_sandbox_a_command_cannot_read_hhds_environment(tmp_path: Path) -> None:
+    """In processes of their own, as nobody where this is root's run: root may read everything."""
+    program = (
+        "import ctypes, os, sys; sys.path[:0] = sys.argv[1].split(':')\n"
+        "from hhd.effects.tools.running import hide_own_memory\n"
+        "if os.geteuid() == 0: os.setgroups([]); os.setgid(65534); os.setuid(65534)\n"
+        "ctypes.CDLL(None).prctl(4, 1, 0, 0, 0)\n"  # As any process of a person has it; changing users cleared it.
+        "if sys.argv[2] == 'hide': hide_own_memory()\n"
+        "reader = os.fork()\n"
+        "if reader == 0:\n"
+        "    os.execv('/bin/cat', ['cat', f'/proc/{os.getppid()}/environ'])\n"
+        "os.waitpid(reader, 0)\n"
+    )
+    for how, expected in (("hide", False), ("show", True)):
+        words = [sys.executable, "-c", program, ":".join(sys.path), how]
+        done = subprocess.run(words, env={**os.environ, "KEY": "sk-secret"}, capture_output=True, text=True, timeout=60)
+        assert ("sk-secret" in done.stdout) is expected, (how, done.stderr)
 
 
 def test_no_startup_file_of_bash_is_read(run: Run, sandbox: Sandbox, folder: Path) -> None:

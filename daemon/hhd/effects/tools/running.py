@@ -23,6 +23,9 @@ from hhd.effects.tools.tool import Context
 
 _PIECE_BYTES = 64 * 1024
 
+_PR_SET_DUMPABLE = 4
+_hidden = False
+
 _TICK_SECONDS = 0.02
 """How often to look whether a process ended, where no descriptor tells."""
 
@@ -67,6 +70,7 @@ class _Supervised:
     """Without a sandbox: the supervisor ends everything when the pipe to it closes, or when the command has ended."""
 
     def __init__(self, command: list[str], context: Context) -> None:
+        hide_own_memory()
         control, self._held = os.pipe()
         script = str(Path(supervisor.__file__))
         words = [sys.executable, "-I", "-S", script, str(BASH_GRACE_SECONDS), *command]
@@ -88,6 +92,21 @@ class _Supervised:
         with contextlib.suppress(subprocess.TimeoutExpired):
             self.process.wait(BASH_GRACE_SECONDS + BASH_DRAIN_SECONDS)
         return self.process.poll() is not None
+
+
+def hide_own_memory() -> None:
+    """Keep other processes of this user out of our environment and memory, where the model key is (Linux only).
+
+    In the sandbox this process cannot be seen at all; without it, /proc would show what its environment was.
+    """
+    global _hidden
+    if _hidden or sys.platform != "linux":
+        return
+    _hidden = True
+    with contextlib.suppress(ImportError, OSError, AttributeError):
+        import ctypes
+
+        ctypes.CDLL(None).prctl(_PR_SET_DUMPABLE, 0, 0, 0, 0)
 
 
 class _Walled:
