@@ -46,8 +46,11 @@ def repo(tmp_path: Path) -> Path:
 
 def test_a_failing_test_is_fixed_in_the_folder_named(laptop: Device, repo: Path, tmp_path: Path) -> None:
     model = script(tmp_path / "s.jsonl", FIX)
-    done = laptop.hhd("run", "fix it", "-C", repo, "--model", model, "-o", tmp_path / "c.hhd", cwd=tmp_path)
+    words = ("run", "fix it", "-C", repo, "--model", model, "-o", tmp_path / "c.hhd")
+    no_vendor = "import sys; sys.modules['anthropic'] = sys.modules['httpx2'] = None"  # A script needs neither.
+    done = laptop.hhd(*words, cwd=tmp_path, before=no_vendor)
     assert done.returncode == 0, done.stderr
+    assert "So far 4 model calls and 0 tokens." in done.stderr
     assert (repo / "doubles.py").read_text() == FIXED
     for shown in (
         "> fix it",
@@ -69,6 +72,7 @@ def test_with_once_the_session_ends_where_the_model_ends_its_turn(laptop: Device
     (line,) = done.stdout.splitlines()
     said = json.loads(line)
     assert (said["status"], said["effect"], said["exit"]) == ("finished", None, 0)
+    assert (said["model_calls"], said["tokens"]) == (4, 0)
 
 
 def test_words_typed_after_a_turn_go_on_with_the_same_session(laptop: Device, repo: Path, tmp_path: Path) -> None:
@@ -201,6 +205,34 @@ def _unmarked(sent: list[dict[str, Any]], later: dict[str, Any]) -> list[dict[st
             if "cache_control" in other:
                 block["cache_control"] = other["cache_control"]
     return list(marked)
+
+
+def test_parallel_tools_a_huge_text_a_refusal_and_a_cut_call_reach_the_agent_through_the_real_client(
+    laptop: Device, repo: Path, tmp_path: Path
+) -> None:
+    huge = "".join(chr(97 + n % 26) for n in range(1_000_000))
+    cut = {**call("bash"), "input": '{"command": "touch thr'}
+    steps = [
+        lo.error(529, "overloaded_error", retry_after_ms="5"),
+        lo.message(
+            call("bash", command="touch one"), {**call("bash", command="touch two"), "id": "b"}, reason="tool_use"
+        ),
+        lo.raw_stream(lo.begin(), lo.block(0, text(huge)), lo.block(1, cut, stop=False), lo.end("max_tokens")),
+        lo.message(text("Done.")),
+        lo.message(text("I will not"), reason="refusal"),
+    ]
+    with lo.serve(steps) as service:
+        keys = {"ANTHROPIC_BASE_URL": service.url, "ANTHROPIC_API_KEY": "k"}
+        words = ("run", "go", "--model", "m", "-o", tmp_path / "c.hhd")
+        done = laptop.hhd(*words, cwd=repo, environ=keys, typed="and more\n")
+        assert done.returncode == 1, done.stderr
+        assert len(service.requests) == 5
+    assert (repo / "one").exists() and (repo / "two").exists()
+    assert [entry.name for entry in repo.glob("thr*")] == []
+    events = transcript(laptop, tmp_path / "c.hhd")
+    assert next(event["text"] for event in events if event["event"] == "text") == huge
+    assert [event["ran"] for event in events if event["event"] == "result"] == [True, True, False]
+    assert events[-1] == {"event": "waiting", "why": "refusal"}
 
 
 # what only the person can mend

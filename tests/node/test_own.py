@@ -24,6 +24,16 @@ def test_only_what_was_written_here_is_found_with_the_place_noted_last(tmp_path:
     assert register.find(OTHER) is None, "a place is no file"
 
 
+def test_a_digest_that_only_appears_within_other_records_is_not_found(tmp_path: Path) -> None:
+    register = Register(tmp_path / "data")
+    register.add(FILE[:16] + OTHER[:16], OTHER[:16] + FILE[:16])
+    for hidden in (OTHER[:16] + OTHER[:16], OTHER[:16] + FILE[:16], b"of" * 16):
+        assert register.find(hidden) is None
+    register.add(b"x" * 32, b"x" * 32)
+    assert register.find(b"x" * 32) == b"x" * 32
+    assert register.find(FILE[:16] + OTHER[:16]) == OTHER[:16] + FILE[:16]
+
+
 def test_another_folder_or_day_is_another_place() -> None:
     places = [Place(folder=Path(f), date=d).digest() for f, d in (("/a", "1"), ("/a", "2"), ("/b", "1"))]
     assert len(set(places)) == 3 and places[0] == Place(folder=Path("/a"), date="1").digest()

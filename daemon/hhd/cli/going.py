@@ -124,12 +124,15 @@ def how_to_go_on(file: Path, folder: Path | None, model: str | None) -> str:
 
 
 def _show(file: Path, ended: Ended) -> None:
-    said = {"sentence": ended.sentence, "ways": list(ended.ways), "capsule": str(file), "exit": ended.status}
+    said: dict[str, object] = {"model_calls": ended.spent.calls, "tokens": ended.spent.tokens}
+    said |= {"sentence": ended.sentence, "ways": list(ended.ways), "capsule": str(file), "exit": ended.status}
     show({**app.capsule_info(file).fields(), "status": ended.end.value, **said}, "", True)
 
 
 def _tell(ended: Ended, on: str, face: Foreground) -> None:
     face.paper.end_line()
+    if ended.spent.calls:
+        print(f"hhd: So far {ended.spent}.", file=sys.stderr)
     if words := " ".join(part for part in (visible(ended.sentence), on) if part):
         print(f"hhd: {words}", file=sys.stderr)
     for way in ended.ways:  # One that is an option of the command just named says so by its dashes.

@@ -90,10 +90,10 @@ class Register:
     def find(self, file: bytes) -> bytes | None:
         """The place noted last with the file whose digest is `file`; None if it was not written here."""
         raw = self._read()
-        for at in range(len(raw) - RECORD_BYTES, -1, -RECORD_BYTES):
-            if raw[at : at + RECORD_BYTES // 2] == file:
-                return raw[at + RECORD_BYTES // 2 : at + RECORD_BYTES]
-        return None
+        at = raw.rfind(file)
+        while at >= 0 and at % RECORD_BYTES:  # Found within or across records: it is no file's digest there.
+            at = raw.rfind(file, 0, at + len(file) - 1)
+        return None if at < 0 else raw[at + RECORD_BYTES // 2 : at + RECORD_BYTES]
 
     def _read(self) -> bytes:
         with (

@@ -16,7 +16,7 @@ import json
 import os
 from collections import Counter
 from collections.abc import Callable, Iterator
-from dataclasses import dataclass
+from dataclasses import dataclass, field, replace
 from pathlib import Path
 from typing import TypeVar
 
@@ -71,13 +71,17 @@ class End(enum.Enum):
 
 @dataclass(frozen=True, kw_only=True)
 class Ended:
-    """A run that ended with its session whole: `sentence` says why, `ways` how to go on besides going on."""
+    """A run that ended with its session whole: `sentence` says why, `ways` how to go on besides going on.
+
+    `spent` is what the whole session has, as far as can be told.
+    """
 
     end: End
     status: int
     effect: str | None = None
     sentence: str = ""
     ways: tuple[str, ...] = ()
+    spent: Spend = field(default_factory=Spend)
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -158,7 +162,7 @@ class Run:
                         self.session.flush()
                     raise
                 self.session.flush()
-                return result
+                return replace(result, spent=self._purse.spent) if isinstance(result, Ended) else result
         finally:
             self._cancel.close()
 
