@@ -5,6 +5,7 @@ from __future__ import annotations
 import os
 import shutil
 import subprocess
+import tempfile
 from pathlib import Path
 
 import pytest
@@ -130,6 +131,28 @@ def test_a_damaged_pointer_opens_nothing_and_harms_nothing(tmp_path: Path, walls
     folder.mkdir()
     (folder / ".git").write_bytes(content)
     assert bash("echo fine", folder, walls).output == "fine\n"
+
+
+@pytest.mark.parametrize("name", ["config", "hooks", "modules", "config.worktree"])
+def test_a_link_among_gits_settings_uncovers_nothing(
+    repository: Path, walls: Sandbox, monkeypatch: pytest.MonkeyPatch, name: str
+) -> None:
+    """The workspace lies in hhd's own folder, as one that came from another device does."""
+    with tempfile.TemporaryDirectory(dir="/var/tmp", prefix="hhd-test-") as place:
+        data = Path(place) / "data"
+        monkeypatch.setenv("HHD_DATA_HOME", str(data))
+        work = data / "worktrees/one"
+        shutil.copytree(repository, work)
+        (data / "secrets").mkdir()
+        (data / "secrets/key").write_text("KEY")
+        shutil.rmtree(work / ".git/hooks")
+        target = data / "secrets" if name in ("hooks", "modules") else data / "secrets/key"
+        (work / ".git" / name).unlink(missing_ok=True)
+        (work / ".git" / name).symlink_to(target)
+        probe = f"cat .git/{name} .git/{name}/key {data}/secrets/key 2>/dev/null; touch .git/x 2>/dev/null; echo ran"
+        reply = bash(probe, work, detect())
+        assert reply.output == "ran\n" and not (work / ".git/x").exists()
+        assert "KEY" in bash(f"cat .git/{name} .git/{name}/key", work, OFF).output
 
 
 def test_a_git_folder_that_is_a_link_opens_nothing(repository: Path, walls: Sandbox, tmp_path: Path) -> None:

@@ -12,6 +12,10 @@ from __future__ import annotations
 
 from pathlib import Path
 
+_RUN_BY_GIT = ("config", "config.worktree", "modules")
+"""Besides hooks. Where one of them is a link, all of the repository is read-only: mounting over a link would mount
+whatever it leads to, a hidden key perhaps."""
+
 _BYTES_MAX = 8192
 """A pointer file holds one path."""
 
@@ -20,12 +24,15 @@ def walls(workspace: Path) -> list[str]:
     """Words for bubblewrap that let git work in `workspace` and keep what git runs as it is."""
     words: list[str] = []
     for folder in _repository(workspace):
+        if any((folder / name).is_symlink() for name in (*_RUN_BY_GIT, "hooks")):
+            words += ["--ro-bind", str(folder), str(folder)]
+            continue
         words += ["--bind", str(folder), str(folder)]
-        for name in ("config", "config.worktree", "modules"):
+        for name in _RUN_BY_GIT:
             if (folder / name).exists():
                 words += ["--ro-bind", str(folder / name), str(folder / name)]
         hooks = str(folder / "hooks")
-        exists = (folder / "hooks").is_dir() and not (folder / "hooks").is_symlink()
+        exists = (folder / "hooks").is_dir()
         words += ["--ro-bind", hooks, hooks] if exists else ["--tmpfs", hooks, "--remount-ro", hooks]
     return words
 

@@ -18,6 +18,7 @@ import os
 import shutil
 import subprocess
 import sys
+import tempfile
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
@@ -207,11 +208,16 @@ def _hide(path: Path) -> list[str]:
 def _probe(sandbox: Sandbox) -> str | None:
     """Why `sandbox` does not work here, None if it does."""
     try:
-        done = subprocess.run(
-            sandbox.wrap(["/bin/sh", "-c", "exit 17"], Path("/tmp").resolve()),
-            stdin=subprocess.DEVNULL, stdout=subprocess.DEVNULL, stderr=subprocess.PIPE,
-            timeout=_PROBE_SECONDS_MAX, env={"PATH": os.environ.get("PATH", os.defpath)}, check=False,
-        )  # fmt: skip
+        with tempfile.TemporaryDirectory(prefix="hhd-probe-") as place:  # Of our own: in /tmp others could spoil it.
+            done = subprocess.run(
+                sandbox.wrap(["/bin/sh", "-c", "exit 17"], Path(place).resolve()),
+                stdin=subprocess.DEVNULL,
+                stdout=subprocess.DEVNULL,
+                stderr=subprocess.PIPE,
+                timeout=_PROBE_SECONDS_MAX,
+                env={"PATH": os.environ.get("PATH", os.defpath)},
+                check=False,
+            )
     except subprocess.TimeoutExpired:
         return "bubblewrap did not answer"
     except OSError as error:
