@@ -61,7 +61,7 @@ class Run:
     waiting: bool = False
     slices: int = 0
     stack_used_most: int = 0
-    calls: int = 0
+    checks: int = 0
 
     def to_end(self, checks: int | None = None) -> bytes:
         """Run in slices of `checks` checks, each in a new instance; return the transcript."""
@@ -120,7 +120,10 @@ class Slice:
             self.call("hhd_run")
         except (wasmtime.Trap, wasmtime.WasmtimeError) as error:
             raise Guest(self.said or str(error)) from error
-        if not self.instrumented() or self.call("asyncify_get_state") == 0:
+        if not self.instrumented():
+            return True
+        run.checks += (2**31 - 1 if self.checks is None else self.checks) - self.countdown.value(self.store)
+        if self.call("asyncify_get_state") == 0:
             return True
         assert self.call("asyncify_get_state") == 1
         self.call("asyncify_stop_unwind")
@@ -140,7 +143,6 @@ class Slice:
     # What the guest may call
 
     def yield_(self) -> None:
-        self.run_.calls += 1
         if self.ended_rewind():
             return
         if self.goes_on():

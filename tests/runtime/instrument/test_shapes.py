@@ -229,6 +229,17 @@ def test_each_turn_and_each_round_of_calls_can_be_cut(shape: str) -> None:
     assert run.slices >= 8
 
 
+@pytest.mark.parametrize("shape", SHAPES)
+def test_a_run_has_as_many_checks_however_it_is_cut(shape: str) -> None:
+    module = wasmtime.Module(ENGINE, instrument(wasmtime.wat2wasm(HEAD + SHAPES[shape] + ")")))
+    counts = set()
+    for cut in (None, 0, 1, 3, 10):
+        run = Run(module, replies=[bytes(3)] * 9)
+        run.to_end(cut)
+        counts.add(run.checks)
+    assert len(counts) == 1, counts
+
+
 def test_the_same_module_gives_the_same_bytes() -> None:
     plain = bytes(wasmtime.wat2wasm(HEAD + SHAPES["recursion through the table"] + ")"))
     assert instrument(plain) == instrument(plain)
