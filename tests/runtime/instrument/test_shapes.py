@@ -43,6 +43,14 @@ SHAPES = {
         (loop $next
           (call $say (i64.extend_i32_s (call $pick (local.get $n))))
           (br_if $next (i32.lt_u (local.tee $n (i32.add (local.get $n) (i32.const 1))) (i32.const 9)))))""",
+    "a value that only the next turn needs": """
+      (func (export "hhd_run") (local $n i32) (local $kept i64)
+        (local.set $kept (i64.const 3))
+        (loop $next
+          (call $say (local.get $kept))
+          (local.set $kept (i64.mul (i64.extend_i32_u (local.get $n)) (i64.const 7)))
+          (drop (call $turns (i32.const 3)))
+          (br_if $next (i32.lt_u (local.tee $n (i32.add (local.get $n) (i32.const 1))) (i32.const 5)))))""",
     "loops within loops, left from the innermost": """
       (func (export "hhd_run") (local $a i32) (local $b i32) (local $c i32)
         (block $out
