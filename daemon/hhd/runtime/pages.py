@@ -20,16 +20,20 @@ from hhd_protocol.limits import PAGE_BYTES
 Run = tuple[int, int]
 """The first page of a run, and the first one after it."""
 
-_CHUNKS = (16, 4, 1)
-"""Pages compared at once: measured, three steps take half the calls of two when one page in a hundred differs."""
+_LARGE, _MIDDLE = 16 * PAGE_BYTES, 4 * PAGE_BYTES
+"""Bytes compared at once, before single pages: with one page in a hundred changed, the middle step halves the calls."""
 
 _memcmp = ctypes.PyDLL(None).memcmp  # PyDLL keeps Python's lock: letting it go costs more than a small comparison
 _memcmp.argtypes = (ctypes.c_void_p, ctypes.c_void_p, ctypes.c_size_t)
 _memcmp.restype = ctypes.c_int
 
-_zeros = ctypes.create_string_buffer(_CHUNKS[0] * PAGE_BYTES)
+_zeros = ctypes.create_string_buffer(_LARGE)
+_ZEROS_AT = ctypes.addressof(_zeros)
 
 _ENTRY_BYTES = 8
+_ENTRIES_AT_ONCE = 8192
+"""64 KiB: a larger buffer is mapped anew at each read, which costs more than the read."""
+
 _MARKED = bytes(1 if top & 0xC0 and not top & 0x20 else 0 for top in range(256))
 """Maps the top byte of a pagemap entry to whether the page may differ: present (0x80) or swapped (0x40), and not a page
 of the file it was mapped from (0x20), which a private mapping replaces when it is written to."""
@@ -45,24 +49,36 @@ def changed_runs(memory: int, size: int, baseline: int, baseline_size: int) -> l
     for first, end in touched_runs(memory, size):
         for low, high in ((first, min(end, border)), (max(first, border), end)):
             if low < high:
-                _compare(memory, baseline if high <= border else None, low, high, 0, runs)
+                _compare(memory, baseline if high <= border else None, low, high, runs)
     return runs
 
 
-def _compare(memory: int, baseline: int | None, first: int, end: int, level: int, runs: list[Run]) -> None:
-    step = _CHUNKS[level]
-    for page in range(first, end, step):
-        after = min(page + step, end)
-        offset = page * PAGE_BYTES
-        other = _zeros if baseline is None else baseline + offset
-        if _memcmp(memory + offset, other, (after - page) * PAGE_BYTES) == 0:
+def _compare(memory: int, baseline: int | None, first: int, end: int, runs: list[Run]) -> None:
+    """Append the pages from `first` to `end` that differ from `baseline`, None for zeros.
+
+    Three nested loops over plain integers: written as one recursive step it took a quarter longer.
+    """
+    compare = _memcmp  # found once: the loops run some thousand times
+    shift = 0 if baseline is None else baseline - memory
+    stop = memory + end * PAGE_BYTES
+    for large in range(memory + first * PAGE_BYTES, stop, _LARGE):
+        large_end = min(large + _LARGE, stop)
+        if compare(large, large + shift if shift else _ZEROS_AT, large_end - large) == 0:
             continue
-        if step > 1:
-            _compare(memory, baseline, page, after, level + 1, runs)
-        elif runs and runs[-1][1] == page:
-            runs[-1] = (runs[-1][0], after)
-        else:
-            runs.append((page, after))
+        for middle in range(large, large_end, _MIDDLE):
+            middle_end = min(middle + _MIDDLE, large_end)
+            if compare(middle, middle + shift if shift else _ZEROS_AT, middle_end - middle) == 0:
+                continue
+            for small in range(middle, middle_end, PAGE_BYTES):
+                if compare(small, small + shift if shift else _ZEROS_AT, PAGE_BYTES):
+                    _append((small - memory) // PAGE_BYTES, runs)
+
+
+def _append(page: int, runs: list[Run]) -> None:
+    if runs and runs[-1][1] == page:
+        runs[-1] = (runs[-1][0], page + 1)
+    else:
+        runs.append((page, page + 1))
 
 
 def touched_runs(memory: int, size: int) -> list[Run]:
@@ -79,18 +95,20 @@ def _marked_runs(memory: int, size: int) -> Iterator[Run]:
     count = size // PAGE_BYTES
     fd = os.open("/proc/self/pagemap", os.O_RDONLY | os.O_CLOEXEC)
     try:
-        entries = os.pread(fd, count * _ENTRY_BYTES, memory // PAGE_BYTES * _ENTRY_BYTES)
+        for begin in range(0, count, _ENTRIES_AT_ONCE):
+            wanted = min(_ENTRIES_AT_ONCE, count - begin) * _ENTRY_BYTES
+            entries = os.pread(fd, wanted, (memory // PAGE_BYTES + begin) * _ENTRY_BYTES)
+            if len(entries) != wanted:
+                raise OSError("short read of pagemap")
+            marks = entries[_ENTRY_BYTES - 1 :: _ENTRY_BYTES].translate(_MARKED)
+            first = marks.find(1)
+            while first >= 0:
+                end = marks.find(0, first)
+                end = len(marks) if end < 0 else end
+                yield begin + first, begin + end
+                first = marks.find(1, end)
     finally:
         os.close(fd)
-    if len(entries) != count * _ENTRY_BYTES:
-        raise OSError("short read of pagemap")
-    marks = entries[_ENTRY_BYTES - 1 :: _ENTRY_BYTES].translate(_MARKED)
-    first = marks.find(1)
-    while first >= 0:
-        end = marks.find(0, first)
-        end = count if end < 0 else end
-        yield first, end
-        first = marks.find(1, end)
 
 
 @functools.cache
