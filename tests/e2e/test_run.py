@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import contextlib
 import json
 import os
 import shutil
@@ -416,20 +417,33 @@ def running(device: Device, *words: str | Path, cwd: Path) -> subprocess.Popen[s
     )
 
 
+def alive(command: str) -> bool:
+    """Whether a process of just these words runs on this machine (Linux; elsewhere never)."""
+    wanted = "\0".join([*command.split(), ""]).encode()
+    for file in Path("/proc").glob("[0-9]*/cmdline"):
+        with contextlib.suppress(OSError):
+            if file.read_bytes() == wanted:
+                return True
+    return False
+
+
 @pytest.mark.parametrize("number", [signal.SIGINT, signal.SIGTERM, signal.SIGHUP])
 def test_a_signal_while_a_command_runs_ends_the_command_and_pauses_the_session(
     laptop: Device, repo: Path, tmp_path: Path, number: signal.Signals
 ) -> None:
     os.mkfifo(repo / "begun")
-    slow = says(call("bash", command="echo $$ > begun; sleep 1000"))
+    sleep = f"sleep 1000.{os.getpid()}{int(number)}"
+    slow = says(call("bash", command=f"{sleep} & echo > begun; wait"))
     model = script(tmp_path / "s.jsonl", [slow, says(text("It was stopped."))])
     process = running(laptop, "run", "x", "--model", model, "-o", tmp_path / "c.hhd", cwd=repo)
     with open(repo / "begun") as begun:
         begun.read()
+    while sys.platform == "linux" and not alive(sleep):
+        assert process.poll() is None, "it ended before its command began"
     process.send_signal(number)
     _, err = process.communicate(timeout=60)
     assert process.returncode == 130 and "Paused. Go on with: hhd capsule run" in err
-    assert not subprocess.run(["pgrep", "-f", "sleep 1000"], capture_output=True).stdout
+    assert not alive(sleep)
     done = laptop.hhd("capsule", "run", tmp_path / "c.hhd", "--model", model, cwd=repo)
     assert done.returncode == 0 and "It was stopped." in done.stdout
     assert len([e for e in transcript(laptop, tmp_path / "c.hhd") if e["event"] == "result"]) == 1
