@@ -442,7 +442,7 @@ def test_a_signal_while_a_command_runs_ends_the_command_and_pauses_the_session(
         assert process.poll() is None, "it ended before its command began"
     process.send_signal(number)
     _, err = process.communicate(timeout=60)
-    assert process.returncode == 130 and "Paused. Go on with: hhd capsule run" in err
+    assert process.returncode == 0 and "Paused. Go on with: hhd capsule run" in err
     assert not alive(sleep)
     done = laptop.hhd("capsule", "run", tmp_path / "c.hhd", "--model", model, cwd=repo)
     assert done.returncode == 0 and "It was stopped." in done.stdout
@@ -466,7 +466,7 @@ def test_ctrl_c_while_the_model_speaks_pauses_and_the_call_is_made_again(
             pass
         process.send_signal(signal.SIGINT)
         process.communicate(timeout=60)
-        assert process.returncode == 130
+        assert process.returncode == 0
         done = laptop.hhd("capsule", "run", tmp_path / "c.hhd", "--model", "m", cwd=repo)
         assert done.returncode == 0 and "In short: yes." in done.stdout
         assert len(service.requests) == 2

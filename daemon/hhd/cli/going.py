@@ -45,7 +45,7 @@ def run(
             raise RefusedError("There is nothing to settle here: the session waits for nothing that was begun.")
         show(report.fields(), went(report), as_json)
         return 0
-    return go_on(file, module, folder, model, as_json, settle, paused=0)
+    return go_on(file, module, folder, model, as_json, settle)
 
 
 def go_on(
@@ -55,16 +55,11 @@ def go_on(
     model: str | None,
     as_json: bool,
     settle: tuple[str, str] | None = None,
-    *,
-    paused: int | None = None,
 ) -> int:
     """Drive a session to its end, or to where it waits; say how it ended and return the exit status.
 
-    `settle`: the person's word on an effect that may have run (`hhd.app.run_on`). `paused`: another status for the end
-    by a signal; `hhd capsule run` is done when it is paused, `hhd run` is not.
+    `settle`: the person's word on an effect that may have run (`hhd.app.run_on`).
     """
-    from dataclasses import replace
-
     from hhd.cli.foreground import Foreground
 
     face = Foreground(quiet=as_json)
@@ -76,8 +71,6 @@ def go_on(
         if isinstance(error, RolledBackError):
             return failed(error, as_json)
         raise
-    if paused is not None and ended.end.value == "interrupted":
-        ended = replace(ended, status=paused)
     on = "" if ended.end.value == "finished" else how_to_go_on(file, folder, model)
     if as_json:
         _show(file, ended)

@@ -54,9 +54,6 @@ T = TypeVar("T")
 CHECKPOINT_MILLISECONDS = 1000.0
 """A guest that computes for long is saved this often: more would only wear the disk."""
 
-INTERRUPTED_STATUS = 130
-"""The exit status of a run that a signal paused, as shells have it (128 and SIGINT's 2)."""
-
 _OURS = "agent"
 """The program whose replies may carry `steering` and `moved`; others get replies as their effects define them."""
 
@@ -249,7 +246,7 @@ class Run:
         entry = self.session.capsule.journal.pending
         return Ended(
             end=End.INTERRUPTED,
-            status=INTERRUPTED_STATUS,
+            status=Exit.DONE,
             effect=None if entry is None else entry.op,
             sentence="Paused.",
         )
