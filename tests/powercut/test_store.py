@@ -15,7 +15,8 @@ from tests.store.conftest import ALICE
 from hhd.base.errors import UserError
 from hhd.identity.key import open_identity
 from hhd.store.check import Check
-from hhd.store.store import Limits, Store, noted_device
+from hhd.store.note import noted_device
+from hhd.store.store import Limits, Store
 
 ROOT = Path(__file__).parents[2]
 STEPS = 5

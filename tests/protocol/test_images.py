@@ -97,6 +97,14 @@ def test_a_frame_that_names_another_size_is_refused_before_it_is_opened() -> Non
             decompress_exactly(wrong, 10 * PAGE_BYTES, decompressor(b""))
 
 
+def test_a_frame_that_claims_a_tebibyte_is_refused_without_asking_for_it() -> None:
+    claim = b"\x28\xb5\x2f\xfd\xe0" + (1 << 40).to_bytes(8, "little") + b"\x01\x00\x00"
+    with pytest.raises(FormatError):
+        decompress_exactly(claim, PAGE_BYTES, decompressor(b""))
+    with pytest.raises(TooLargeError):
+        decompress(claim, bytes_max=PAGE_BYTES)
+
+
 def test_the_slots_of_a_dictionary_are_spread_over_its_object() -> None:
     assert images.dictionary_slots(3) == [0, 1, 2]
     assert images.dictionary_slots(160) == list(range(0, 160, 10))

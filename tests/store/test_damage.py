@@ -132,6 +132,12 @@ def test_every_flip_of_the_files_header_is_noticed_or_harmless(small: Small) -> 
     assert noticed
 
 
+def test_flips_of_the_description_of_tables_are_noticed(small: Small) -> None:
+    begin, end = small.raw.index(b"CREATE TABLE objects"), small.raw.index(b"CREATE TABLE objects") + 60
+    for at in range(begin, end):
+        assert not _harmless(examine(small, flipped(small.raw, at))), at
+
+
 @pytest.mark.long
 @pytest.mark.parametrize("part", range(4))
 def test_every_flip_is_noticed_or_harmless(small: Small, part: int) -> None:

@@ -51,7 +51,7 @@ def test_an_older_store_is_migrated_after_a_copy(tmp_path: Path, monkeypatch: py
     folder = _copy(tmp_path)
     before = (folder / database.FILE).read_bytes()
     monkeypatch.setattr(database, "FORMAT", 2)
-    monkeypatch.setattr("hhd.store.store.FORMAT", 2)
+    monkeypatch.setattr("hhd.store.note.FORMAT", 2)
     monkeypatch.setitem(database.MIGRATIONS, 1, lambda connection: connection.execute("CREATE TABLE fresh(x)"))
     with Store.open(folder, seed=SEED, limits=LIMITS) as store:
         assert store.database.first("SELECT count(*) FROM fresh") == (0,)
@@ -69,7 +69,7 @@ def test_an_older_store_is_migrated_after_a_copy(tmp_path: Path, monkeypatch: py
 def test_a_migration_that_fails_changes_nothing(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     folder = _copy(tmp_path)
     monkeypatch.setattr(database, "FORMAT", 2)
-    monkeypatch.setattr("hhd.store.store.FORMAT", 2)
+    monkeypatch.setattr("hhd.store.note.FORMAT", 2)
 
     def broken(connection: sqlite3.Connection) -> None:
         connection.execute("CREATE TABLE fresh(x)")

@@ -130,15 +130,17 @@ def test_logs_grow_and_come_back_beside_an_image(store: Store) -> None:
 def test_the_caller_may_reuse_its_buffer(store: Store) -> None:
     store.create_session(ALICE)
     memory, line = Memory(8), Line(store, ALICE)
-    buffer = bytearray()
+    buffer = bytearray(8 * 4096)  # One memory, as a guest's: each step changes it in place.
     kept = []
-    for _ in range(5):
+    for step in range(14):
         changed = memory.edit(3)
+        if step == 1:  # Not behind bases: these become the bases of later edits.
+            changed = sorted(memory.pages)
+            memory.pages = {number: memory.dice.randbytes(4096) for number in memory.pages}
         buffer[:] = b"".join(memory.pages.values())
         snapshot = memory.snapshot()
-        object.__setattr__(snapshot, "pages", [memoryview(bytearray(buffer))])
+        object.__setattr__(snapshot, "pages", [memoryview(buffer)])
         kept.append((line.checkpoint(snapshot=snapshot, changed=changed), dict(memory.pages)))
-        snapshot.pages[0][:] = bytes(len(buffer))  # type: ignore[index]
     for head, pages in kept:
         assert flat(Line(store, ALICE, head).snapshot()) == pages
 

@@ -17,9 +17,10 @@ from hhd.identity.keyring import Keyring
 from hhd.store.check import Check, Report
 from hhd.store.database import FILE
 from hhd.store.errors import DamagedStoreError
+from hhd.store.note import noted_device
 from hhd.store.repair import Repaired, repair
 from hhd.store.retention import Swept, session_bytes, sweep
-from hhd.store.store import Limits, Store, noted_device
+from hhd.store.store import Limits, Store
 
 
 def identity_folder() -> Path:

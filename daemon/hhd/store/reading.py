@@ -27,8 +27,9 @@ from hhd_protocol.limits import CHAIN_MAX, PAGE_BYTES
 from hhd_protocol.objects import Ref, SealedObject
 
 _THREADS = 2
-_PARALLEL_PAGES_MIN = 256
-"""Handing work to a thread costs 20 µs; a megabyte takes a millisecond."""
+_PARALLEL_PAGES_MIN = 2048
+"""Below 8 MiB of pages, threads cost more than they give on a busy machine: starting them, and the "
+"interpreter's lock."""
 
 _SLOT_BITS = 16
 

@@ -21,6 +21,7 @@ from hhd.store.checkpoints import Checkpoint, decode_checkpoint
 from hhd.store.database import FILE, OBJECTS, ROWS, Database
 from hhd.store.errors import DamagedStoreError, MissingError
 from hhd.store.families import FAMILY
+from hhd.store.note import note_device
 from hhd.store.objects import row_number, tally_name
 from hhd.store.rows import BLOCK_ENTRIES, Rows
 from hhd.store.salvage import Column, File
@@ -32,7 +33,6 @@ from hhd.store.store import (
     SESSION,
     Limits,
     Store,
-    note_device,
     refs_of,
 )
 from hhd_protocol.codec import decode, encode

@@ -21,15 +21,15 @@ from contextlib import AbstractContextManager
 from dataclasses import dataclass, replace
 from pathlib import Path
 
-from hhd.base import files
 from hhd.base.paths import private_folder
 from hhd.store import locks
 from hhd.store.checkpoints import Checkpoint, decode_checkpoint
-from hhd.store.database import FILE, FORMAT, Database, newer
+from hhd.store.database import FILE, Database
 from hhd.store.errors import BusyError, DamagedStoreError, FullStoreError, MissingError, ThinnedError
 from hhd.store.families import Families, Family
 from hhd.store.image_writer import ImageWriter
 from hhd.store.log_writer import LogWriter
+from hhd.store.note import note_device, note_is_current, noted_device
 from hhd.store.objects import Objects
 from hhd.store.reading import Reader
 from hhd.store.rows import Rows
@@ -39,7 +39,6 @@ from hhd_protocol.crypto import derive, device_id, device_text, public_key
 from hhd_protocol.ids import CheckpointId, DeviceId, EpochId, FamilyId, ObjectName, SessionId, Sha256
 from hhd_protocol.objects import Ref
 
-FORMAT_FILE = "format"
 OPEN_SECONDS = 5.0
 """Who opens first holds the store alone for some milliseconds, who repairs it for longer."""
 _FIRST_EPOCH = b"first epoch of "
@@ -139,7 +138,7 @@ class Store:
             if alone and not inspect:
                 _insist_on_whole_log(folder)
             database = _begin(folder, device) if noted is None else Database.open(folder)
-            if (folder / FORMAT_FILE).read_bytes() != _note(device):
+            if not note_is_current(folder, device):
                 note_device(folder, device)  # An older format was migrated.
             if not exclusive:
                 opened.share()
@@ -386,34 +385,6 @@ def refs_of(checkpoint: Checkpoint) -> list[Ref]:
     """Return the objects that a checkpoint's payload begins at."""
     payload = checkpoint.payload
     return [*([payload.image] if payload.image else []), *payload.logs.values()]
-
-
-def noted_device(folder: Path) -> str | None:
-    """Return the device that the store in `folder` says it belongs to, None if there is no store.
-
-    Raises NewerStoreError, DamagedStoreError if the note is not one.
-    """
-    try:
-        words = (folder / FORMAT_FILE).read_bytes()[:200].decode("ascii", "replace").split()
-    except FileNotFoundError:
-        return None
-    if len(words) == 3 and words[0] == "hhd-store" and words[1].isdecimal():
-        if int(words[1]) > FORMAT:
-            raise newer(folder, int(words[1]))
-        return words[2]
-    raise DamagedStoreError(
-        f"{folder / FORMAT_FILE} is damaged: it should say `hhd-store {FORMAT}` and the device. Nothing was changed. "
-        "`hhd check --repair` writes it anew."
-    )
-
-
-def note_device(folder: Path, device: DeviceId) -> None:
-    """Write down, durably, that there is a store here and whose."""
-    files.replace(folder / FORMAT_FILE, [_note(device)])
-
-
-def _note(device: DeviceId) -> bytes:
-    return f"hhd-store {FORMAT} {device_text(device)}\n".encode()
 
 
 def _insist_on_whole_log(folder: Path) -> None:
