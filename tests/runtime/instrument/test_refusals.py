@@ -210,10 +210,10 @@ def test_damaged_modules_are_refused_or_stay_valid() -> None:
 
 
 @pytest.mark.long
-@pytest.mark.parametrize("seed", [100, 200, 300, 400])
+@pytest.mark.parametrize("seed", [100, 200])
 def test_many_damaged_modules_are_refused_or_stay_valid(seed: int) -> None:
-    refused, valid = fuzz(seed, 15000)
-    assert refused > 3000 and valid > 500
+    refused, valid = fuzz(seed, 8000)
+    assert refused > 1500 and valid > 250
 
 
 CLAIM = wasmtime.wat2wasm((Path(__file__).resolve().parents[3] / "guest/testguests/without_checks.wat").read_text())
