@@ -15,7 +15,7 @@ from tests.clients.install import installed
 from tests.native.cases import Case, cases, oracle, shape
 
 from hhd.native.opening import open_session
-from hhd_protocol.transcript import Message
+from hhd_protocol.transcript import Note
 
 pytestmark = pytest.mark.clients
 
@@ -59,21 +59,26 @@ def test_the_reader_of_claudes_sdk_gives_the_same_records_on_handed_over_session
     for case, uuids in zip(chosen, answers, strict=True):
         assert case.path is not None
         with open_session(case.path) as reading:
-            ours = {item.at.record for item in reading.items() if getattr(item, "live", True)}
-        assert {uuid for uuid in uuids} >= ours - {None}, case.name
+            # The SDK hides what the client itself wrote among the requests.
+            said = [item for item in reading.items() if not isinstance(item, Note)]
+        ours = {item.at.record for item in said if getattr(item, "live", True)}
+        assert set(uuids) >= ours - {None}, case.name
 
 
-def test_the_app_server_of_codex_shows_the_prompts_that_we_read(clients: Path, tmp_path: Path) -> None:
+def test_the_app_server_of_codex_shows_the_talk_that_we_read(clients: Path) -> None:
+    """`thread/read` shows legacy threads from their events; of paginated ones it knows nothing before a resume."""
     compared = 0
     for case in of("codex"):
-        if case.path is None or "captured" not in case.path.parts:
+        if case.path is None or "edge" not in case.path.parts or "X08" in case.name:
             continue
-        shown = [line for line in real.codex_displayed(clients, case.path) if line.startswith("u:")]
+        try:
+            shown = real.codex_displayed(clients, case.path)
+        except real.ClientRefuses:
+            assert oracle()[case.name] == {"refused": True}, case.name
+            continue
         with open_session(case.path) as reading:
-            ours = {line for line in shape(reading.items())["talk"] if line.startswith("u:")}  # type: ignore[attr-defined]
-            prompts = [i for i in reading.items() if isinstance(i, Message)]
-        assert prompts
-        if shown:
-            compared += 1
-            assert {line.strip() for line in shown} >= ours, case.name
+            talk = shape(reading.items())["talk"]
+        assert isinstance(talk, list)
+        assert shown == [line for line in talk if line[0] in "ua"], case.name
+        compared += 1
     assert compared >= 5

@@ -10,7 +10,6 @@ import operator
 from array import array
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
-from datetime import datetime
 from itertools import islice
 from pathlib import Path
 
@@ -161,8 +160,7 @@ class ClaudeReading(Reading):
                 ready = None if self._records.mended else self._make_ready(translator, block, records, begin)
                 if ready is not None:
                     self._blocks[-1] = (block, ready)
-                    # Characters beyond ASCII take two bytes or more in memory.
-                    room -= block.size if bytes(raw).isascii() else 2 * block.size
+                    room -= block.size
             else:
                 self._note(block.first_line, self._heads.decode(block, raw))
             lines += block.lines
@@ -432,6 +430,8 @@ class ClaudeReading(Reading):
 
     def _near(self, earlier: int, later: int) -> bool:
         """Whether the client would bridge the gap between two records: the earlier is older, by at most 5 seconds."""
+        from datetime import datetime
+
         times = []
         for node in (earlier, later):
             rec = self._fetch(node)

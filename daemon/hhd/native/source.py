@@ -9,7 +9,6 @@ from __future__ import annotations
 
 import os
 import stat
-import tempfile
 from collections.abc import Callable, Iterable, Iterator
 from dataclasses import dataclass
 from pathlib import Path
@@ -186,6 +185,8 @@ def _look(raw: bytearray, size: int) -> tuple[int, bool]:
 
 
 def _unpacked(packed: BinaryIO) -> BinaryIO:
+    import tempfile
+
     import zstandard
 
     out = tempfile.TemporaryFile(buffering=0)  # noqa: SIM115

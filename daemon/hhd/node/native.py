@@ -8,10 +8,10 @@ import re
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass
 from pathlib import Path
+from typing import TYPE_CHECKING
 
 from hhd.base.errors import RefusedError, UsageError
 from hhd.base.paths import cache_folder, data_folder, private_folder
-from hhd.native.archive import Archive, Kept, Original
 from hhd.native.cards import Card
 from hhd.native.homes import Homes
 from hhd.native.listing import sessions
@@ -31,6 +31,9 @@ from hhd_protocol.transcript import (
     Thinking,
     parts_text,
 )
+
+if TYPE_CHECKING:  # The archive is loaded when it is used: lists and readings go without it.
+    from hhd.native.archive import Archive, Kept, Original
 
 Steps = Callable[[int, int], None]
 """Is told how much of how much is done."""
@@ -202,6 +205,8 @@ def check() -> list[str]:
 
 def archive() -> Archive:
     """The archive of originals on this device."""
+    from hhd.native.archive import Archive
+
     return Archive(private_folder(data_folder()) / "originals")
 
 
