@@ -55,13 +55,18 @@ def ls(harness: str | None, cwd: Path | None, as_json: bool) -> None:
         _print_json({"sessions": [_card(card) for card in cards]})
         return
     home = str(Path.home())
+    rows = []
     for card in cards:
         where = card.cwd or "?"
         where = "~" + where[len(home) :] if where == home or where.startswith(home + os.sep) else where
         what = card.title or card.prompt or f"({card.note or 'no prompt near its begin'})"
         when = (card.ended or card.started or "")[:16].replace("T", " ")
-        print(_line(f"{card.harness:6} {card.id:36} {when:16} {_size(card.bytes):>6} {where}  {what[:_LIST_CHARS]}"))
-    if not cards:
+        rows.append(
+            _line(f"{card.harness:6} {card.id:36} {when:16} {_size(card.bytes):>6} {where}  {what[:_LIST_CHARS]}")
+        )
+    if rows:
+        print("\n".join(rows))
+    else:
         print("No sessions found.", file=sys.stderr)
 
 

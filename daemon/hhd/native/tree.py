@@ -11,13 +11,15 @@ import operator
 from array import array
 from bisect import bisect_right
 from collections.abc import Iterator
-from itertools import islice
 
 ROOT = -1
 MISSING = -2
 
 _NEAR = 32
 """How far back a parent is looked for at once: parallel calls hang on one of the last few records."""
+
+_SET_MAX = 65536
+"""Up to so many ids a set of them is small."""
 
 _FEW = 8
 """Up to so many lookups a scan of all ids is cheaper than a table of them."""
@@ -125,10 +127,19 @@ class Tree:
         return False
 
     def _any_twice(self) -> bool:
-        if len(self.hashes) < 65536:
+        """Whether any id stands twice: by a set, or for many by a filter of one byte for each few hashes."""
+        if len(self.hashes) < _SET_MAX:
             return len(set(self.hashes)) < len(self.hashes)
-        keys = sorted(self.hashes)
-        return any(map(operator.eq, keys, islice(keys, 1, None)))
+        mask = min(1 << 25, 1 << (8 * len(self.hashes)).bit_length()) - 1
+        seen = bytearray(mask + 1)
+        again: set[int] = set()
+        for key in self.hashes:
+            if seen[key & mask]:
+                again.add(key)
+            else:
+                seen[key & mask] = 1
+        # A key that only met another one's mark stands once among the hashes; one that is there twice, more often.
+        return sum(1 for _ in filter(again.__contains__, self.hashes)) > len(again)
 
     def _find(self, key: int) -> int:
         if key not in self.hashes:
