@@ -136,3 +136,17 @@ def test_names_that_leave_the_folder_are_not_kept_and_ids_that_are_none_refused(
     assert [file.path for file in kept.original.files] == [path.name]
     with pytest.raises(RefusedError):
         archive.keep(Harness.CLAUDE, "../../x", path, [], [])
+
+
+def test_a_list_of_files_put_in_the_place_of_another_is_noticed(tmp_path: Path) -> None:
+    archive = Archive(tmp_path / "archive")
+    path = tmp_path / f"{SESSION}.jsonl"
+    names = []
+    for text in ("one", "two"):
+        path.write_bytes(lines(claude_record(1, None, "user", text)))
+        names.append(keep(archive, path).original.name)
+    first, second = (archive.folder / "objects" / name[:2] / name for name in names)
+    second.write_bytes(first.read_bytes())
+    assert archive.original(names[0])
+    with pytest.raises(ArchiveError):
+        archive.original(names[1])

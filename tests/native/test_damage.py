@@ -150,6 +150,46 @@ def test_system_and_client_text_never_becomes_a_message(tmp_path: Path) -> None:
     assert [p.parts for p in whole.of(Message)] == [(TextPart("MINE"),)]  # type: ignore[union-attr]
 
 
+@pytest.mark.parametrize("event_first", [True, False])
+def test_a_text_that_begins_like_the_clients_own_is_the_persons_if_an_event_says_so(
+    tmp_path: Path, event_first: bool
+) -> None:
+    texts = ["# AGENTS.md instructions are what I ask about", "<environment_context> is odd, is it not?"]
+    records: list[dict[str, object]] = []
+    clock = iter(range(60))
+
+    def line(kind: str, payload: dict[str, object]) -> None:
+        records.append({"timestamp": f"2026-01-01T00:00:{next(clock):02}Z", "type": kind, "payload": payload})
+
+    line("session_meta", {"id": "x", "timestamp": "t", "cwd": "/", "originator": "o", "cli_version": "1"})
+    for text in texts:
+        parts = [{"type": "input_text", "text": text}]
+        pair = [
+            ("event_msg", {"type": "user_message", "message": text}),
+            ("response_item", {"type": "message", "role": "user", "content": parts}),
+        ]
+        for kind, payload in pair if event_first else reversed(pair):
+            line(kind, payload)
+        line(
+            "response_item", {"type": "message", "role": "assistant", "content": [{"type": "output_text", "text": "A"}]}
+        )
+        line("response_item", {"type": "message", "role": "user", "content": parts})
+    whole = read(write(tmp_path, lines(*records)))
+    assert [t for t in whole.texts() if t.startswith("u")] == [f"u {text}" for text in texts]
+    assert whole.account.count(Verdict.RECOGNISED, Reason.VENDOR_TEXT) == 2
+
+
+def test_a_text_after_a_call_of_the_same_reply_stays_between_call_and_result(tmp_path: Path) -> None:
+    call = claude_record(2, 1, "assistant", [{"type": "tool_use", "id": "t", "name": "Bash", "input": {}}])
+    text = claude_record(3, 2, "assistant", [{"type": "text", "text": "A"}])
+    text["message"]["id"] = call["message"]["id"]  # type: ignore[index]
+    answer = [{"type": "tool_result", "tool_use_id": "t", "content": "R"}]
+    records = [claude_record(1, None, "user", "U"), call, text, claude_record(4, 3, "user", answer)]
+    whole = read(write(tmp_path, lines(*records)))
+    assert [type(item).__name__ for item in whole.items] == ["Message", "Call", "Text", "Result"]
+    assert all(getattr(item, "live", False) for item in whole.items)
+
+
 def test_a_file_that_grows_is_read_as_it_was(tmp_path: Path) -> None:
     path = write(tmp_path, talk(200, 2000))
     with open_session(path) as reading:

@@ -86,6 +86,8 @@ def test_claude_edges_say_what_the_index_says() -> None:
     assert [(i.call, i.parts) for i in items if isinstance(i, Result)] == [
         (f"toolu_{n}", (TextPart(f"MK-RES{n}"),)) for n in range(4)
     ]
+    whole = read(next(EDGE.glob("E07*")))
+    assert not whole.header.branches and not whole.account.count(Verdict.RECOGNISED)
     whole = read(next(EDGE.glob("E08*")))
     assert "DEAD" not in "".join(whole.texts() + whole.texts(live=False))
     assert whole.account.count(Verdict.RECOGNISED, Reason.DEAD_BRANCH) == 2

@@ -33,7 +33,7 @@ from hhd_protocol.transcript import (
 
 R = TypeVar("R", bound=msgspec.Struct)
 
-RETAINED_BYTES_MAX = 28 * 1024 * 1024
+RETAINED_BYTES_MAX = 20 * 1024 * 1024
 """How much of a file's begin is made ready in the first pass: most sessions are smaller."""
 
 HELD_ITEMS_MAX = 4096
