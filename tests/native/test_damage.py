@@ -208,6 +208,7 @@ def test_a_file_that_grows_is_read_as_it_was(tmp_path: Path) -> None:
 def test_a_file_that_is_replaced_or_deleted_is_read_to_its_end(
     tmp_path: Path, how: str, monkeypatch: pytest.MonkeyPatch
 ) -> None:
+    monkeypatch.setattr("hhd.native.claude.RETAINED_WHOLE_BYTES_MAX", 0)
     monkeypatch.setattr("hhd.native.claude.RETAINED_BYTES_MAX", 0)
     path = write(tmp_path, talk(300, 2000))
     with open_session(path) as reading:
@@ -226,6 +227,7 @@ def test_a_file_that_is_replaced_or_deleted_is_read_to_its_end(
 def test_a_file_that_is_cut_or_overwritten_is_noticed(
     tmp_path: Path, harness: str, how: str, monkeypatch: pytest.MonkeyPatch
 ) -> None:
+    monkeypatch.setattr("hhd.native.claude.RETAINED_WHOLE_BYTES_MAX", 0)
     monkeypatch.setattr("hhd.native.claude.RETAINED_BYTES_MAX", 0)
     row = next(row for row in indexed() if row.harness == harness and "tools-" in row.name)
     raw = row.path.read_bytes()
@@ -387,9 +389,9 @@ def test_many_mutations_of_a_fixture_are_read_or_refused(row: Indexed, tmp_path:
 
 
 def test_reading_a_long_file_takes_memory_for_its_lines_not_for_its_size(tmp_path: Path) -> None:
-    """40 MB of small records and 160 MB: the larger may take some bytes a record more, no more."""
+    """90 MB of records and 360 MB: the larger may take some bytes a record more, no more."""
     peaks = []
-    for count in (10_000, 40_000):
+    for count in (20_000, 80_000):
         path = tmp_path / f"{count}.jsonl"
         filler = "x" * 4000
         with open(path, "wb") as file:
@@ -404,4 +406,4 @@ def test_reading_a_long_file_takes_memory_for_its_lines_not_for_its_size(tmp_pat
         items, peak = map(int, done.stdout.split())
         assert items == count - 1
         peaks.append(peak)
-    assert peaks[1] - peaks[0] < 12_000, peaks
+    assert peaks[1] - peaks[0] < 16_000, peaks

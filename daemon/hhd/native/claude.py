@@ -19,6 +19,7 @@ from hhd.native.claude_records import LOOSE, Head, Record, Translator
 from hhd.native.mend import Mended, mend
 from hhd.native.reading import (
     RETAINED_BYTES_MAX,
+    RETAINED_WHOLE_BYTES_MAX,
     Lines,
     Pairing,
     Progress,
@@ -150,7 +151,8 @@ class ClaudeReading(Reading):
     def _index(self) -> None:
         lines = 0
         translator = self._translator()
-        room = 0 if self._tail else RETAINED_BYTES_MAX
+        whole = self._source.size <= RETAINED_WHOLE_BYTES_MAX
+        room = 0 if self._tail else RETAINED_WHOLE_BYTES_MAX if whole else RETAINED_BYTES_MAX
         for block, raw in self._source.blocks():
             self._blocks.append((block, None))
             if block.size <= room:

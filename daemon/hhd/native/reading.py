@@ -34,7 +34,10 @@ from hhd_protocol.transcript import (
 R = TypeVar("R", bound=msgspec.Struct)
 
 RETAINED_BYTES_MAX = 20 * 1024 * 1024
-"""How much of a file's begin is made ready in the first pass: most sessions are smaller."""
+"""How much of a large file's begin is made ready in the first pass: 1 GB stays below 100 MB of memory with it."""
+
+RETAINED_WHOLE_BYTES_MAX = 64 * 1024 * 1024
+"""A file up to this size is made ready whole, and decoded once: nearly every session is smaller."""
 
 HELD_ITEMS_MAX = 4096
 """Items held back while a group of calls waits for its results; past it the file is asked what comes."""
