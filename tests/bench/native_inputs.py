@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import functools
 import json
 import random
 import uuid
@@ -33,12 +34,18 @@ def _text(dice: random.Random, chars: int) -> str:
     return " ".join(pieces)
 
 
+@functools.cache
+def _pool() -> dict[int, list[str]]:
+    dice = random.Random(1)
+    return {size: [_text(dice, size) for _ in range(40)] for size in (80, 300, 900, 3000, 9000)}
+
+
 class _Texts:
     """A pool of texts to pick from, so that making a gigabyte does not take an hour."""
 
     def __init__(self, dice: random.Random) -> None:
         self._dice = dice
-        self._pool = {size: [_text(dice, size) for _ in range(40)] for size in (80, 300, 900, 3000, 9000)}
+        self._pool = _pool()
 
     def pick(self, *sizes: int) -> str:
         return self._dice.choice(self._pool[self._dice.choice(sizes)])

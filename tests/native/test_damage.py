@@ -385,7 +385,7 @@ def test_a_mutated_fixture_is_read_or_refused(row: Indexed, tmp_path: Path) -> N
 @pytest.mark.parametrize("row", indexed(), ids=lambda row: row.name)
 def test_many_mutations_of_a_fixture_are_read_or_refused(row: Indexed, tmp_path: Path) -> None:
     size = row.path.stat().st_size
-    _fuzz(row, tmp_path, range(1000, 1000 + max(40, min(600, 6_000_000 // size))))
+    _fuzz(row, tmp_path, range(1000, 1000 + max(40, min(300, 4_000_000 // size))))
 
 
 def test_reading_a_long_file_takes_memory_for_its_lines_not_for_its_size(tmp_path: Path) -> None:

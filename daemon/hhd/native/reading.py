@@ -249,11 +249,15 @@ class Pairing:
         if held and (not waiting or (self._replies_close and not self._same_reply(item))):
             yield from self._flush(at_end=False)
         self._close_late()
-        if item.id in waiting or (self._replies_close and item.id in self._answered):
-            # The client takes the first call of an id; a second one with its result is given, but not live.
-            if item.id in waiting:
-                yield from self._flush(at_end=False)
-                self._late.pop(item.id, None)
+        again = item.id in self._answered
+        if item.id in waiting:
+            again = True
+            yield from self._flush(at_end=False)
+        if (first := self._late.pop(item.id, None)) is not None:
+            again = True
+            yield Result(at=first.at, call=first.id, outcome=Outcome.MISSING, name=first.name, live=False)
+        if again and self._replies_close:
+            # The client takes one call of an id; a further one with its result is given, but not live.
             item = msgspec.structs.replace(item, live=False)
         waiting[item.id] = item
         held.append(item)
