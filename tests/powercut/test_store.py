@@ -3,8 +3,9 @@
 from __future__ import annotations
 
 import random
+import shutil
 import sys
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
 from pathlib import Path
 
 import pytest
@@ -122,11 +123,12 @@ def _problem(image: images.Image, at: Path, root: Path) -> str | None:
 
 
 @pytest.fixture
-def disks(tmp_path: Path) -> Path:
+def disks(tmp_path: Path) -> Iterator[Path]:
     shared = Path("/dev/shm")
     folder = shared / f"hhd-powercut-{random.getrandbits(40):x}" if shared.is_dir() else tmp_path / "disks"
     folder.mkdir()
-    return folder
+    yield folder
+    shutil.rmtree(folder)
 
 
 def test_every_promise_survives_every_cut(tmp_path: Path, disks: Path) -> None:
