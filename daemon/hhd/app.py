@@ -42,12 +42,11 @@ def capsule_step(
         return capsules.step(path, milliseconds=milliseconds, checks=checks, reply=reply, module=module, stop=stop)
 
 
-def capsule_run(path: Path, *, module: Path | None) -> Report:
-    """Advance the capsule at `path` until it ends or waits; SIGINT and SIGTERM pause it."""
-    with stop_on_signals() as stop:
-        from hhd.node import capsules
+def capsule_run(path: Path, *, module: Path | None, stop: StopFlag) -> Report:
+    """Advance the capsule at `path` until it ends or waits; `stop` pauses it."""
+    from hhd.node import capsules
 
-        return capsules.run(path, module=module, stop=stop)
+    return capsules.run(path, module=module, stop=stop)
 
 
 def capsule_info(path: Path) -> Report:
@@ -84,26 +83,29 @@ def run_on(
     folder: Path,
     model: str | None,
     face: Face,
+    stop: StopFlag,
     module: Path | None = None,
     settle: tuple[str, str] | None = None,
 ) -> Ended:
     """Drive the capsule at `path` in `folder`: answer what it asks for, until it ends, waits or is interrupted.
 
+    `stop`: set while it is being opened, it pauses it too.
     `settle`: what a person says of an effect that may have run (ran, did-not-run, again), and its output.
     """
     from hhd.node import run
 
     word = None if settle is None else run.Settle(how=settle[0], output=settle[1])
-    with run.opened(path, folder=folder, model=model, face=face, module=module, settle=word) as one:
+    with run.opened(path, folder=folder, model=model, face=face, stop=stop, module=module, settle=word) as one:
         return one.go()
 
 
 def answer_one(path: Path, *, folder: Path, model: str | None, face: Face) -> Ended | None:
     """Answer the effect that the capsule at `path` waits for; None if it now has its reply, or waited for none."""
-    from hhd.node import run
+    with stop_on_signals() as stop:
+        from hhd.node import run
 
-    with run.opened(path, folder=folder, model=model, face=face) as one:
-        return one.answer()
+        with run.opened(path, folder=folder, model=model, face=face, stop=stop) as one:
+            return one.answer()
 
 
 def policy_in_force() -> Rules:

@@ -18,6 +18,7 @@ from tests.loopback import messages_api as lo
 from hhd import app
 from hhd.node import capsules
 from hhd.node.capsule_file import CapsuleFile
+from hhd.runtime.outcomes import StopFlag
 from hhd_protocol.capsule import Capsule
 
 MODEL_SECONDS = 2.0
@@ -114,7 +115,7 @@ def saves(folder: Path, n: int = 5) -> None:
                 os.environ |= {"ANTHROPIC_BASE_URL": service.url, "ANTHROPIC_API_KEY": "k"}
                 capsule = folder / "session.hhd"
                 capsules.new("agent", capsule, args={"prompt": "go"}, embed=True, force=True)
-                ended = app.run_on(capsule, folder=Path(), model="m", face=Quiet())
+                ended = app.run_on(capsule, folder=Path(), model="m", face=Quiet(), stop=StopFlag())
                 assert ended.status == 0, ended.sentence
 
         return run

@@ -8,9 +8,10 @@ import subprocess
 import sys
 from pathlib import Path
 
+import click
 import pytest
 
-from hhd.cli import run
+from hhd.cli import quick, run
 
 
 def test_help_imports_no_vendor() -> None:
@@ -45,3 +46,37 @@ def test_output_that_cannot_be_written_is_one_sentence(unbuffered: str) -> None:
         done = subprocess.run(command, stdout=full, stderr=subprocess.PIPE, text=True, env=env)
     assert done.returncode == 1
     assert done.stderr == "hhd: The system said: No space left on device.\n"
+
+
+@pytest.mark.parametrize("words", [["capsule", "step", "x.hhd"], ["paths"]])
+def test_ctrl_c_before_anything_began_is_one_sentence(
+    words: list[str], monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    def interrupted(*_: object, **__: object) -> None:
+        raise KeyboardInterrupt
+
+    monkeypatch.setattr(quick, "parse", interrupted)
+    monkeypatch.setattr(click.Group, "invoke", interrupted)
+    assert run(words) == 1
+    assert capsys.readouterr().err.strip() == "hhd: Interrupted."
+
+
+@pytest.mark.parametrize("closed", [[1], [0, 1, 2]])
+def test_with_closed_standard_streams_no_file_gets_their_numbers(closed: list[int], tmp_path: Path) -> None:
+    opens = (
+        "import os; from hhd.__main__ import fill_standard_streams as fill; fill()\n"
+        f"fd = os.open({str(tmp_path / 'opened')!r}, os.O_WRONLY | os.O_CREAT); print('said'); os.write(fd, b'%d' % fd)"
+    )
+    # As a shell does with `>&-`.
+    shut = (
+        f"import os, sys; [os.close(n) for n in {closed}]; os.execv(sys.executable, [sys.executable, '-c', {opens!r}])"
+    )
+    assert subprocess.run([sys.executable, "-c", shut]).returncode == 0
+    assert int((tmp_path / "opened").read_text()) > 2
+
+
+@pytest.mark.parametrize("closed", [1, 2])
+def test_a_closed_stream_is_no_error(closed: int) -> None:
+    shut = f"import os, sys; os.close({closed}); os.execv(sys.executable, [sys.executable, '-m', 'hhd', 'paths'])"
+    done = subprocess.run([sys.executable, "-c", shut], capture_output=True, text=True)
+    assert done.returncode == 0 and not done.stderr

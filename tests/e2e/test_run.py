@@ -449,6 +449,29 @@ def test_a_signal_while_a_command_runs_ends_the_command_and_pauses_the_session(
     assert len([e for e in transcript(laptop, tmp_path / "c.hhd") if e["event"] == "result"]) == 1
 
 
+@pytest.mark.parametrize("moment", ["hhd.node.start.capsules.new", "hhd.node.run.load"])
+def test_ctrl_c_before_the_session_goes_on_pauses_it_too(
+    laptop: Device, repo: Path, tmp_path: Path, moment: str
+) -> None:
+    before = f"""
+import os, signal, hhd.node.start, hhd.node.run
+from unittest import mock
+real = {moment}
+def comes(*given, **named):
+    found = real(*given, **named)
+    os.kill(os.getpid(), signal.SIGINT)
+    return found
+mock.patch({moment!r}, comes).start()
+"""
+    model = script(tmp_path / "s.jsonl", FIX)
+    words = ["run", "fix it", "--model", model, "-o", str(tmp_path / "c.hhd")]
+    done = laptop.hhd(*words, cwd=repo, before=before)
+    assert done.returncode == 0 and "Paused. Go on with: hhd capsule run" in done.stderr
+    assert info(laptop, tmp_path / "c.hhd")["steps"] == 0
+    done = laptop.hhd("capsule", "run", tmp_path / "c.hhd", "--model", model, cwd=repo)
+    assert done.returncode == 0 and (repo / "doubles.py").read_text() == FIXED
+
+
 def test_ctrl_c_while_the_model_speaks_pauses_and_the_call_is_made_again(
     laptop: Device, repo: Path, tmp_path: Path
 ) -> None:

@@ -33,6 +33,8 @@ def run(arguments: list[str] | None = None) -> int:
         return status
     except UserError as error:
         return fail(str(error), error.exit, as_json)
+    except KeyboardInterrupt:
+        return fail("Interrupted.", Exit.UNEXPECTED, as_json)
     except BrokenPipeError:
         _leave_stdout()
         return Exit.UNEXPECTED
@@ -67,7 +69,7 @@ def _by_click(words: list[str]) -> int:
         status = hhd.main(args=words, prog_name="hhd", standalone_mode=False)
         return int(status) if isinstance(status, int) else Exit.DONE
     except click.exceptions.Abort:
-        return fail("Interrupted.", 130, as_json)
+        return fail("Interrupted.", Exit.UNEXPECTED, as_json)
     except click.ClickException as error:
         if error.__class__.__name__ == "NoArgsIsHelpError":  # Click before 8.2 prints the help by itself.
             print(error.format_message(), file=sys.stderr)

@@ -13,8 +13,8 @@ from hhd.cli.capsule_report import advance, failed, show, step_call, typed, went
 
 if TYPE_CHECKING:
     from hhd.cli.foreground import Foreground
-    from hhd.node.capsules import Report
     from hhd.node.run import Ended
+    from hhd.runtime.outcomes import StopFlag
 
 ANSWERED_HERE = frozenset({"model", "tool", "input", "machine"})
 """The effects that hhd answers itself; a program that asks for another waits for `--reply-file`."""
@@ -29,23 +29,18 @@ def run(
     settle: tuple[str, str] | None = None,
 ) -> int:
     """`hhd capsule run`: a program that asks for nothing needs no folder and no model, so these come second."""
-    reports: list[Report] = []
-
-    def first() -> Report:
-        reports.append(app.capsule_run(file, module=module))
-        return reports[0]
-
-    try:
-        report = first()
-    except RolledBackError as error:
-        return failed(error, as_json)
-    effect = report.capsule.journal.pending
-    if effect is None or effect.op not in ANSWERED_HERE:
-        if settle is not None:
-            raise RefusedError("There is nothing to settle here: the session waits for nothing that was begun.")
-        show(report.fields(), went(report), as_json)
-        return 0
-    return go_on(file, module, folder, model, as_json, settle)
+    with app.stop_on_signals() as stop:
+        try:
+            report = app.capsule_run(file, module=module, stop=stop)
+        except RolledBackError as error:
+            return failed(error, as_json)
+        effect = report.capsule.journal.pending
+        if effect is None or effect.op not in ANSWERED_HERE:
+            if settle is not None:
+                raise RefusedError("There is nothing to settle here: the session waits for nothing that was begun.")
+            show(report.fields(), went(report), as_json)
+            return 0
+        return go_on(file, module, folder, model, as_json, settle, stop=stop)
 
 
 def go_on(
@@ -55,16 +50,21 @@ def go_on(
     model: str | None,
     as_json: bool,
     settle: tuple[str, str] | None = None,
+    *,
+    stop: StopFlag,
 ) -> int:
     """Drive a session to its end, or to where it waits; say how it ended and return the exit status.
 
-    `settle`: the person's word on an effect that may have run (`hhd.app.run_on`).
+    `settle`: the person's word on an effect that may have run (`hhd.app.run_on`). `stop`: of `hhd.app.stop_on_signals`,
+    which the caller holds, so that no Ctrl-C is lost between what it did and this.
     """
     from hhd.cli.foreground import Foreground
 
     face = Foreground(quiet=as_json)
     try:
-        ended = app.run_on(file, folder=folder or Path(), model=model, face=face, module=module, settle=settle)
+        ended = app.run_on(
+            file, folder=folder or Path(), model=model, face=face, stop=stop, module=module, settle=settle
+        )
     except UserError as error:
         face.paper.end_line()
         error.args = (f"{error} {how_to_go_on(file, folder, model)}",)

@@ -30,5 +30,6 @@ def command(prompt: str, folder: Path | None, model: str | None, out: Path | Non
     The session lives in a capsule file at every moment. Ctrl-C pauses it; what you type while it works is heard at its
     next step; the end of input (Ctrl-D) leaves it waiting.
     """
-    path = app.run_new(prompt, out, folder=folder or Path(), once=once)
-    return going.go_on(path, None, folder, model, as_json)
+    with app.stop_on_signals() as stop:
+        path = app.run_new(prompt, out, folder=folder or Path(), once=once)
+        return going.go_on(path, None, folder, model, as_json, stop=stop)

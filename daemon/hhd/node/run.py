@@ -107,10 +107,12 @@ class Run:
     here: Here
     workspace: Workspace
     face: Face
+    stop: StopFlag = field(default_factory=StopFlag)
+    """Set before it goes on, the session is paused before anything of it runs."""
     settlement: Settlement | None = None
 
     def __post_init__(self) -> None:
-        self._cancel, self._stop = Cancel(), StopFlag()
+        self._cancel = Cancel()
         self._interrupts = Interrupts(self._wish)
         self._answered: Counter[str] = Counter()
         try:
@@ -143,8 +145,9 @@ class Run:
 
     def answer(self) -> Ended | None:
         """Answer the effect that waits; None if it now has its reply, or nothing waited. The guest does not run."""
-        waits = self.session.capsule.journal.pending is not None
-        return self._until(lambda: self._answer(self._executor())) if waits else None
+        if self.session.capsule.journal.pending is None:
+            return None
+        return self._until(lambda: self._interrupted() if self.stop.is_set else self._answer(self._executor()))
 
     def _until(self, act: Callable[[], T]) -> T | Ended:
         try:
@@ -168,7 +171,7 @@ class Run:
         while True:
             if self.session.capsule.at is At.FINISHED:
                 return Ended(end=End.FINISHED, status=Exit.DONE)
-            if self._interrupts.wished:
+            if self.stop.is_set:
                 return self._interrupted()
             if self.session.capsule.journal.pending is None:
                 self._advance()
@@ -188,7 +191,7 @@ class Run:
 
     def _advance(self) -> None:
         before = len(self.session.capsule.transcript)
-        self.session.advance(Slice(milliseconds=CHECKPOINT_MILLISECONDS), self._stop, hold=True)
+        self.session.advance(Slice(milliseconds=CHECKPOINT_MILLISECONDS), self.stop, hold=True)
         if emitted := _from(self.session.capsule.transcript, before):
             self.face.emitted(emitted)
 
@@ -252,7 +255,7 @@ class Run:
         )
 
     def _wish(self) -> None:
-        self._stop.set()
+        self.stop.set()
         self._cancel.set()
 
     def _agree_if_foreign(self) -> None:
@@ -312,6 +315,7 @@ def opened(
     folder: Path,
     model: str | None,
     face: Face,
+    stop: StopFlag,
     module: Path | None = None,
     settle: Settle | None = None,
 ) -> Iterator[Run]:
@@ -327,7 +331,7 @@ def opened(
     wasm = None if module is None else programs.read_wasm(module)
     with Workspace(folder) as workspace, CapsuleSession(path, module=wasm) as session:
         settlement = None if settle is None else _settlement(settle, session.capsule)
-        yield Run(session=session, here=here, workspace=workspace, face=face, settlement=settlement)
+        yield Run(session=session, here=here, workspace=workspace, face=face, stop=stop, settlement=settlement)
 
 
 def _settlement(settle: Settle, capsule: Capsule) -> Settlement:
