@@ -51,6 +51,7 @@ def _calls(monkeypatch: pytest.MonkeyPatch) -> list[Any]:
 
     def called(name: str) -> Any:
         def stand_in(file: Path, **given: Any) -> None:
+            given.pop("stop", None)  # One of each call's own.
             calls.append((name, file, given))
             raise RefusedError("stop here")
 

@@ -1,4 +1,4 @@
-"""What a person is shown of a capsule that was not made here by them, before anything of it runs."""
+"""What a person is shown of a capsule that was not made here by them, before anything that it asks for is done."""
 
 from __future__ import annotations
 
@@ -18,9 +18,9 @@ _STATES = {
 }
 
 
-def whence(path: Path, capsule: Capsule, folder: Path) -> Question:
-    """Where `capsule` says it is from, which folder it would work in, what it would do next."""
-    origin, pending = capsule.origin, capsule.journal.pending
+def whence(path: Path, capsule: Capsule, pending: Entry, folder: Path) -> Question:
+    """Where `capsule` says it is from, which folder it would work in, what it waits for and would do next."""
+    origin = capsule.origin
     known = programs.builtin_module(capsule.module.digest) is not None
     lines = [
         f"file: {_line(str(path))}",
@@ -34,7 +34,7 @@ def whence(path: Path, capsule: Capsule, folder: Path) -> Question:
         ),
         f"effects so far: {capsule.journal.settled + (capsule.journal.live is not None)}",
         f"it would work in: {_line(str(folder))}",
-        *(described(pending) if pending is not None else ["it waits for nothing: its program would run on"]),
+        *described(pending),
     ]
     return Question(title="This capsule was not made here by you. Go on with it?", text="\n".join(lines))
 

@@ -179,9 +179,9 @@ class Run:
                 return ended
 
     def _answer(self, executor: Executor) -> Ended | None:
-        self._agree_if_foreign()
         entry = self.session.capsule.journal.pending
         assert entry is not None
+        self._agree_if_foreign(entry)
         outcome = executor.advance(_Port(self.session), self.settlement)
         self.settlement = None
         if isinstance(outcome, Waits):
@@ -258,15 +258,18 @@ class Run:
         self.stop.set()
         self._cancel.set()
 
-    def _agree_if_foreign(self) -> None:
-        """Let nothing run of a capsule that was made elsewhere before a person saw what it is, and agreed."""
+    def _agree_if_foreign(self, entry: Entry) -> None:
+        """Do nothing that a capsule from elsewhere asks for before a person saw what it is, and agreed.
+
+        Its program may have run until it asked: it reaches nothing but its own memory.
+        """
         if self.session.owner.place is not None:
             return
-        question = whence(self.session.path, self.session.capsule, self.workspace.folder)
+        question = whence(self.session.path, self.session.capsule, entry, self.workspace.folder)
         answer = self.ask(question)
         if answer is None or answer.choice is Choice.NO or answer.seen != question.shown:
             raise RefusedError(
-                "This capsule was not made here by you, and nobody agreed to go on with it; nothing of it was run."
+                "This capsule was not made here by you, and nobody agreed to go on with it; nothing it asks for was done."
             )
         self.session.owner.adopt()
 
