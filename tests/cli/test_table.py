@@ -80,3 +80,13 @@ def test_a_closed_stream_is_no_error(closed: int) -> None:
     shut = f"import os, sys; os.close({closed}); os.execv(sys.executable, [sys.executable, '-m', 'hhd', 'paths'])"
     done = subprocess.run([sys.executable, "-c", shut], capture_output=True, text=True)
     assert done.returncode == 0 and not done.stderr
+
+
+def test_a_file_that_may_not_be_read_is_refused_with_3_and_no_wrong_word(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    (tmp_path / "theirs").write_text("not ours to read")
+    monkeypatch.setattr(os, "access", lambda *_, **__: False)
+    for words in (["info"], ["transcript"], ["show"], ["step", "--slice-ms=1"], ["run", "-C", str(tmp_path)]):
+        assert run(["capsule", words[0], str(tmp_path / "theirs"), *words[1:]]) == 3
+        assert len(capsys.readouterr().err.splitlines()) == 1

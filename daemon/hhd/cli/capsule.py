@@ -15,10 +15,12 @@ from hhd.cli import going
 from hhd.cli.capsule_report import SLICE_MS, described, show, typed
 from hhd.cli.run import FOLDER, MODEL
 
-_FILE = click.argument("file", type=click.Path(path_type=Path))
+_FILE = click.argument("file", type=click.Path(path_type=Path, readable=False))
 _JSON = click.option("--json", "as_json", is_flag=True, help="Print one JSON object.")
 _MODULE = click.option(
-    "--module", type=click.Path(path_type=Path), help="The module of a capsule made with --without-module."
+    "--module",
+    type=click.Path(path_type=Path, readable=False),
+    help="The module of a capsule made with --without-module.",
 )
 
 
@@ -29,7 +31,7 @@ def command() -> None:
 
 @command.command("new")
 @click.argument("program")
-@click.option("-o", "--out", type=click.Path(path_type=Path), required=True, help="The file to make.")
+@click.option("-o", "--out", type=click.Path(path_type=Path, readable=False), required=True, help="The file to make.")
 @click.option("--arg", "args", multiple=True, metavar="K=V", help="An argument of the program; repeat for more.")
 @click.option("--without-module", is_flag=True, help="Leave the program itself out of the file.")
 @click.option("--force", is_flag=True, help="Replace the file if it exists.")
@@ -45,7 +47,11 @@ def new(program: str, out: Path, args: tuple[str, ...], without_module: bool, fo
 @_FILE
 @click.option("--slice-ms", type=click.FloatRange(min=0), help=f"Run for about this long. [default: {SLICE_MS}]")
 @click.option("--slice-checks", type=click.IntRange(min=1), help="Run for exactly this many interrupt checks.")
-@click.option("--reply-file", type=click.Path(path_type=Path), help="Answer the waiting effect with this file's bytes.")
+@click.option(
+    "--reply-file",
+    type=click.Path(path_type=Path, readable=False),
+    help="Answer the waiting effect with this file's bytes.",
+)
 @_MODULE
 @FOLDER
 @MODEL
@@ -152,7 +158,7 @@ def conversation(file: Path, full: bool) -> None:
 
 @command.command("fork")
 @_FILE
-@click.argument("new", type=click.Path(path_type=Path))
+@click.argument("new", type=click.Path(path_type=Path, readable=False))
 @_JSON
 def fork(file: Path, new: Path, as_json: bool) -> None:
     """Copy FILE to NEW, which must not exist; both go on by themselves from here."""

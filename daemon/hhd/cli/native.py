@@ -169,7 +169,9 @@ def search(text: str, harness: str | None, cwd: Path | None, limit: int, as_json
 @click.option("--list", "listing", is_flag=True, help="List what is kept.")
 @click.option("--check", "checking", is_flag=True, help="Read the whole archive and report damage.")
 @click.option(
-    "--restore", type=click.Path(path_type=Path), help="Write the kept original of SESSION below this folder."
+    "--restore",
+    type=click.Path(path_type=Path, readable=False),
+    help="Write the kept original of SESSION below this folder.",
 )
 @_JSON
 def archive(

@@ -30,9 +30,13 @@ _DONE = {
 @click.command("convert")
 @click.argument("session")
 @click.option("--to", "target", type=_CLIENTS, required=True, help="The client to convert to.")
-@click.option("--cwd", type=click.Path(path_type=Path), help="The folder the session works in. [default: its own]")
 @click.option(
-    "--out", type=click.Path(path_type=Path), help="Write below this folder, laid out as in the client's home."
+    "--cwd", type=click.Path(path_type=Path, readable=False), help="The folder the session works in. [default: its own]"
+)
+@click.option(
+    "--out",
+    type=click.Path(path_type=Path, readable=False),
+    help="Write below this folder, laid out as in the client's home.",
 )
 @click.option("--install", is_flag=True, help="Write where the client looks for its sessions.")
 @click.option("--explain", is_flag=True, help="Name every single thing that did not come along as it was.")

@@ -10,7 +10,10 @@ from hhd import app
 from hhd.cli import going
 
 FOLDER = click.option(
-    "-C", "--folder", type=click.Path(path_type=Path), help="The folder to work in. [default: the current one]"
+    "-C",
+    "--folder",
+    type=click.Path(path_type=Path, readable=False),
+    help="The folder to work in. [default: the current one]",
 )
 MODEL = click.option("--model", help="A model, or scripted:FILE. [default: name under [model] of config.toml]")
 
@@ -20,7 +23,10 @@ MODEL = click.option("--model", help="A model, or scripted:FILE. [default: name 
 @FOLDER
 @MODEL
 @click.option(
-    "-o", "--out", type=click.Path(path_type=Path), help="The capsule to make. [default: one in hhd's folder]"
+    "-o",
+    "--out",
+    type=click.Path(path_type=Path, readable=False),
+    help="The capsule to make. [default: one in hhd's folder]",
 )
 @click.option("--once", is_flag=True, help="End the session where the model ends its turn.")
 @click.option("--json", "as_json", is_flag=True, help="Print one JSON object, and the conversation nowhere.")

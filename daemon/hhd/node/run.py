@@ -269,7 +269,7 @@ class Run:
         answer = self.ask(question)
         if answer is None or answer.choice is Choice.NO or answer.seen != question.shown:
             raise RefusedError(
-                "This capsule was not made here by you, and nobody agreed to go on with it; nothing it asks for was done."
+                "This capsule was not made here by you, and nobody agreed to go on; nothing it asks for was done."
             )
         self.session.owner.adopt()
 
