@@ -84,6 +84,29 @@ def test_resume_prints_the_clients_own_command(home: Path, capsys: pytest.Captur
     assert str(made) in capsys.readouterr().out
 
 
+def test_claude_gets_the_file_where_the_id_would_not_be_found(home: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    # The folder that the session worked in is not on this device: from another one its id means nothing.
+    assert run(["native", "resume", str(SOURCE), "--with", "claude", "--print"]) == 0
+    assert capsys.readouterr().out.strip() == f"cd {home / 'w'} && claude --resume {SOURCE}"
+    words = ["native", "convert", str(SOURCE), "--to", "claude", "--install", "--cwd", str(home / "w"), "--json"]
+    assert run(words) == 0
+    made = json.loads(capsys.readouterr().out)
+    assert run(["native", "resume", made["path"], "--with", "claude", "--print"]) == 0
+    assert capsys.readouterr().out.strip() == f"cd {home / 'w'} && claude --resume {made['id']}"
+
+
+def test_what_a_client_would_not_open_is_refused_with_the_way_out(
+    home: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    for client in ("codex", "pi"):
+        words = ["native", "convert", str(SOURCE), "--to", client, "--out", str(home / "out"), "--json"]
+        assert run(words) == 0
+        made = json.loads(capsys.readouterr().out)["path"]
+        assert run(["native", "resume", made, "--with", client, "--print"]) == 3
+        error = capsys.readouterr().err
+        assert f"hhd native convert {made} --to {client} --install --cwd {home / 'w'}" in error
+
+
 def test_a_client_that_is_not_installed_is_named(
     home: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
 ) -> None:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import os
+import shlex
 import shutil
 import uuid
 from collections.abc import Iterator
@@ -16,9 +17,11 @@ from hhd.base import files
 from hhd.base.errors import RefusedError, UsageError
 from hhd.base.paths import data_folder, private_folder
 from hhd.native.convert.conversion import Converter, Did, Kept, Manifest, Wish
+from hhd.native.convert.folders import place
 from hhd.native.convert.history import Conversion, History
 from hhd.native.convert.returning import original_in_place
 from hhd.native.convert.with_client import takes_it_up
+from hhd.native.convert.writer import Session
 from hhd.native.homes import Homes
 from hhd.native.opening import open_session
 from hhd.node import native
@@ -114,20 +117,29 @@ def resume_command(path: Path, *, target: Harness) -> tuple[list[str], Path]:
         header = reading.header
     if header.harness is target:
         session_id, where, cwd = header.id or path.stem, path, _existing(header.cwds) or Path.cwd()
+        words = ["hhd", "native", "convert", str(path), "--to", target.value, "--install", "--cwd", str(cwd)]
+        again = f"make one that it takes: {shlex.join(words)}"
+        if target is Harness.PI and header.cwds and not os.path.isdir(header.cwds[0]):
+            raise RefusedError(f"Pi opens no session whose folder is gone, here {header.cwds[0]}; {again}")
+        if target is Harness.CODEX and not Path(os.path.realpath(path)).is_relative_to(os.path.realpath(_home(target))):
+            raise RefusedError(f"Codex finds only sessions below {_home(target)}, not {path}; {again}")
     else:
         done = convert(path, target=target, cwd=_existing(header.cwds) or Path.cwd(), out=None, install=True).manifest
         assert done.path is not None
         session_id, where, cwd = done.session.id, done.path, Path(done.session.cwd)
-    return client_command(target, session_id, where), cwd
+    return client_command(target, session_id, where, cwd), cwd
 
 
-def client_command(target: Harness, session_id: str, path: Path) -> list[str]:
-    """How one resumes a session by the client's own command."""
+def client_command(target: Harness, session_id: str, path: Path, cwd: Path) -> list[str]:
+    """How one resumes a session by the client's own command, in the folder `cwd`."""
     if target is Harness.CLAUDE:
+        if os.path.abspath(path) != str(place(_home(target), target, Session(id=session_id, cwd=str(cwd), started=""))):
+            # By its id the client finds it only in the folder that it worked in; by its file from anywhere.
+            return ["claude", "--resume", os.path.abspath(path)]
         return ["claude", "--resume", session_id]
     if target is Harness.CODEX:
         return ["codex", "resume", session_id]
-    return ["pi", "--session", str(path)]
+    return ["pi", "--session", os.path.abspath(path)]
 
 
 def run_client(command: list[str], cwd: Path) -> None:

@@ -10,6 +10,7 @@ import pytest
 from hypothesis import HealthCheck, given, settings
 from tests.native.convert.transcripts import Invented, sessions, unaccounted
 
+from hhd.base.errors import RefusedError
 from hhd.native.convert.conversion import Converter, Reading, Wish
 from hhd.native.convert.history import History
 from hhd.native.opening import open_session
@@ -29,7 +30,13 @@ def convert(source: Invented, target: Harness, folder: Path) -> tuple[list[objec
         error_key=b"k" * 32,
         fresh_id=lambda: str(uuid.uuid4()),
     )
-    manifest = converter.convert(path, Wish(target=target, home=folder / "home", cwd="/home/bob/w", anew=True))
+    try:
+        manifest = converter.convert(path, Wish(target=target, home=folder / "home", cwd="/home/bob/w", anew=True))
+    except RefusedError as error:
+        assert "nothing that could come along" in str(error)
+        manifest = converter.convert(path, Wish(target=target, home=None, cwd="/home/bob/w"))
+        assert manifest.items == 0
+        return [], manifest.losses
     assert manifest.path is not None
     with open_session(manifest.path, harness=target) as reading:
         return list(reading.items()), manifest.losses

@@ -4,7 +4,10 @@ from __future__ import annotations
 
 import os
 import uuid
+from concurrent.futures import ThreadPoolExecutor
+from dataclasses import replace
 from pathlib import Path
+from typing import Any
 
 import pytest
 
@@ -12,7 +15,8 @@ from hhd.base.errors import RefusedError
 from hhd.native.convert.conversion import Converter, Did, Wish
 from hhd.native.convert.history import History
 from hhd.native.opening import open_session
-from hhd_protocol.transcript import Call, Harness, Result
+from hhd_protocol.transcript import Call, Harness, LossKind, Result
+from hhd_protocol.transcript import Did as Fate
 
 FIXTURES = Path(__file__).parents[2] / "fixtures" / "native"
 SESSIONS = sorted(path for kind in ("captured", "edge") for path in (FIXTURES / kind).rglob("*.jsonl"))
@@ -89,6 +93,110 @@ def test_a_conversion_that_its_client_went_on_with_is_not_touched(tmp_path: Path
     with pytest.raises(RefusedError, match="gone on since"):
         converter(tmp_path).convert(source, wish)
     assert first.path.read_bytes() == before
+
+
+def _two_legs(folder: Path) -> tuple[Path, bytes]:
+    """A session as it is first, and what it is once it has grown."""
+    lines = (FIXTURES / "edge" / "E08_branch_rewind.claude.jsonl").read_bytes().splitlines(keepends=True)
+    source = folder / "11111111-2222-4333-8444-555555555555.jsonl"
+    source.write_bytes(b"".join(lines[:2]))
+    return source, b"".join(lines)
+
+
+def test_a_conversion_without_secrets_is_another_one_than_with_them(tmp_path: Path) -> None:
+    source, _ = _two_legs(tmp_path)
+    wish = Wish(target=Harness.CODEX, home=tmp_path / "home", cwd=CWD)
+    first = converter(tmp_path).convert(source, wish)
+    clean = converter(tmp_path).convert(source, replace(wish, redact=True))
+    assert clean.did is Did.WRITTEN
+    assert clean.path != first.path
+    assert converter(tmp_path).convert(source, replace(wish, redact=True)).did is Did.UNCHANGED
+    assert converter(tmp_path).convert(source, wish).path == first.path
+
+
+def test_a_conversion_to_another_home_leaves_the_first_one_alone(tmp_path: Path) -> None:
+    source, whole = _two_legs(tmp_path)
+    here, there = (Wish(target=Harness.CODEX, home=tmp_path / name, cwd=CWD) for name in ("here", "there"))
+    first = converter(tmp_path).convert(source, here)
+    second = converter(tmp_path).convert(source, there)
+    assert first.session.id != second.session.id
+    source.write_bytes(whole)
+    assert converter(tmp_path).convert(source, there).path == second.path
+    again = converter(tmp_path).convert(source, here)
+    assert again.did is Did.UPDATED
+    assert again.path == first.path
+
+
+def test_relative_names_mean_the_same_from_any_folder(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    source, whole = _two_legs(tmp_path)
+    monkeypatch.chdir(tmp_path)
+    first = converter(tmp_path).convert(Path(source.name), Wish(target=Harness.CODEX, home=Path("home"), cwd=CWD))
+    source.write_bytes(whole)
+    monkeypatch.chdir("/")
+    again = converter(tmp_path).convert(source, Wish(target=Harness.CODEX, home=tmp_path / "home", cwd=CWD))
+    assert again.did is Did.UPDATED
+    assert again.path == first.path
+
+
+def test_of_two_at_once_the_second_waits_and_makes_no_second_session(tmp_path: Path) -> None:
+    source, _ = _two_legs(tmp_path)
+    wish = Wish(target=Harness.PI, home=tmp_path / "home", cwd=CWD)
+    with ThreadPoolExecutor(4) as pool:
+        found = [job.result() for job in [pool.submit(converter(tmp_path).convert, source, wish) for _ in range(4)]]
+    assert sorted(manifest.did.value for manifest in found) == ["unchanged"] * 3 + ["written"]
+    assert len({manifest.path for manifest in found}) == 1
+
+
+def test_what_is_written_to_while_it_is_brought_up_to_date_is_not_replaced(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    source, whole = _two_legs(tmp_path)
+    wish = Wish(target=Harness.PI, home=tmp_path / "home", cwd=CWD)
+    first = converter(tmp_path).convert(source, wish)
+    assert first.path is not None
+    source.write_bytes(whole)
+    check = Converter._check
+
+    def meanwhile(self: Converter, *args: Any, **kwargs: Any) -> None:
+        check(self, *args, **kwargs)
+        with open(first.path or "", "ab") as file:
+            file.write(b'{"type":"label"}\n')
+
+    monkeypatch.setattr(Converter, "_check", meanwhile)
+    with pytest.raises(RefusedError, match="meanwhile"):
+        converter(tmp_path).convert(source, wish)
+    assert first.path.read_bytes().endswith(b'{"type":"label"}\n')
+
+
+@pytest.mark.parametrize("target", Harness)
+def test_a_session_of_which_nothing_would_come_along_is_refused(target: Harness, tmp_path: Path) -> None:
+    source = tmp_path / "11111111-2222-4333-8444-555555555555.jsonl"
+    source.write_bytes(b'{"type":"custom-title","customTitle":"empty","sessionId":"x"}\n')
+    with pytest.raises(RefusedError, match="nothing that could come along"):
+        converter(tmp_path).convert(source, Wish(target=target, home=tmp_path / "home", cwd=CWD))
+    assert [path for path in (tmp_path / "home").rglob("*") if path.is_file()] == []
+
+
+@pytest.mark.parametrize("target", Harness)
+def test_titles_labels_and_data_of_extensions_are_accounted_for(target: Harness, tmp_path: Path) -> None:
+    source = FIXTURES / "edge" / "P07_custom.pi.jsonl"
+    manifest = converter(tmp_path).convert(source, Wish(target=target, home=None, cwd=CWD))
+    why = {(loss.kind, loss.why) for loss in manifest.losses if loss.did is Fate.LOST}
+    assert (LossKind.NOTE, "labels that the person put on records") in why
+    assert (LossKind.NOTE, "data that extensions keep in the session") in why
+    assert ((LossKind.TITLE, "the title has no place in the file") in why) == (target is Harness.CODEX)
+
+
+def test_side_files_that_no_result_names_are_accounted_for(tmp_path: Path) -> None:
+    source, _ = _two_legs(tmp_path)
+    wish = Wish(target=Harness.PI, home=None, cwd=CWD)
+    assert not [one for one in converter(tmp_path).convert(source, wish).losses if one.kind is LossKind.SIDE_FILE]
+    folder = source.with_suffix("") / "tool-results"
+    folder.mkdir(parents=True)
+    (folder / "left.txt").write_text("output")
+    [loss] = [one for one in converter(tmp_path).convert(source, wish).losses if one.kind is LossKind.SIDE_FILE]
+    assert loss.did is Fate.LOST
+    assert loss.count == 1
 
 
 CODEX_TURN = (

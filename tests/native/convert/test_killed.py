@@ -47,13 +47,13 @@ POINTS: dict[str, Callable[[pytest.MonkeyPatch], None]] = {
 }
 
 
-def _killed(point: str, folder: Path, wish: Wish) -> None:
+def _killed(point: str, folder: Path, wish: Wish, source: Path = SOURCE) -> None:
     pid = os.fork()
     if pid == 0:
         patch = pytest.MonkeyPatch()
         POINTS[point](patch)
         try:
-            converter(folder).convert(SOURCE, wish)
+            converter(folder).convert(source, wish)
         finally:
             os._exit(0)
     _, status = os.waitpid(pid, 0)
@@ -79,3 +79,22 @@ def test_killed_there_it_is_whole_or_not_there_and_the_next_run_finishes(
     whole = [path for path in home.rglob("*") if path.is_file()]
     assert whole == [manifest.path] or manifest.did is Did.UNCHANGED
     assert [path for path in whole if path.suffix == ".jsonl"] == [manifest.path]
+
+
+@pytest.mark.parametrize("point", ["after it is remembered", "before it is remembered"])
+def test_an_update_that_was_killed_is_finished_by_the_next_run(point: str, tmp_path: Path) -> None:
+    lines = SOURCE.read_bytes().splitlines(keepends=True)
+    source = tmp_path / SOURCE.name
+    source.write_bytes(b"".join(lines[:36]))
+    wish = Wish(target=Harness.CODEX, home=tmp_path / "home", cwd=CWD)
+    first = converter(tmp_path).convert(source, wish)
+    assert first.path is not None
+    before = first.path.read_bytes()
+    source.write_bytes(b"".join(lines))
+    _killed(point, tmp_path, wish, source)
+    assert first.path.read_bytes() == before
+    again = converter(tmp_path).convert(source, wish)
+    assert again.did is Did.UPDATED
+    assert again.path == first.path
+    assert first.path.read_bytes() != before
+    assert converter(tmp_path).convert(source, wish).did is Did.UNCHANGED

@@ -9,9 +9,10 @@ from __future__ import annotations
 
 import enum
 import gc
+import os
 from collections.abc import Callable, Iterator
-from contextlib import contextmanager
-from dataclasses import dataclass
+from contextlib import AbstractContextManager, contextmanager, nullcontext
+from dataclasses import dataclass, replace
 from itertools import chain
 from pathlib import Path
 from typing import Protocol
@@ -20,7 +21,7 @@ from hhd.base.credentials import redacted
 from hhd.base.errors import RefusedError
 from hhd.native.convert.arrange import Arranger, Outlook, outlook
 from hhd.native.convert.folders import place
-from hhd.native.convert.history import Conversion, Hashing, History, Stretch, grown, unchanged
+from hhd.native.convert.history import Conversion, Hashing, History, Stretch, same
 from hhd.native.convert.ledger import Ledger
 from hhd.native.convert.publish import Aside
 from hhd.native.convert.redact import without_secrets
@@ -37,7 +38,7 @@ from hhd.native.convert.to_claude import ClaudeWriter
 from hhd.native.convert.to_codex import CodexWriter
 from hhd.native.convert.to_pi import PiWriter
 from hhd.native.convert.writer import Continues, Line, Session, Writer
-from hhd_protocol.transcript import Account, At, Gap, Harness, Header, Item, Loss
+from hhd_protocol.transcript import Account, At, Gap, Harness, Header, Item, Loss, LossKind
 
 WRITERS: dict[Harness, Callable[[Session, Continues | None], Writer]] = {
     Harness.CLAUDE: ClaudeWriter,
@@ -134,11 +135,14 @@ class Converter:
 
         Raises RefusedError, with nothing changed, when the target cannot be written or both sides have grown.
         """
+        source = Path(os.path.abspath(source))
+        if wish.home is not None:
+            wish = replace(wish, home=Path(os.path.abspath(wish.home)))
         size = source.stat().st_size
         hashing = Hashing(source, size)
         reading = self._open(source)
         try:
-            with _without_collector():
+            with _without_collector(), self._alone(reading, wish):
                 return self._convert(source, size, hashing, reading, wish, kept)
         finally:
             reading.close()
@@ -154,22 +158,27 @@ class Converter:
     ) -> Manifest:
         header = reading.header
         if header.id is None:
-            raise RefusedError(f"{source} cannot be read; nothing was written.")
+            why = header.refused or "no id of the session is in it"
+            raise RefusedError(f"{source} cannot be converted: {why}; nothing was written.")
         earlier = None
         if wish.home is not None and not wish.anew:
-            earlier = self._history.from_source(header.harness, header.id, wish.target, wish.cwd)
+            earlier = self._history.from_source(
+                header.harness, header.id, wish.target, wish.cwd, home=wish.home, redacted=wish.redact
+            )
         session = self._session(header, wish, earlier)
         path = place(wish.home, wish.target, session) if wish.home is not None else None
-        replaces = earlier is not None and path is not None and path.exists()
-        if replaces:
-            assert earlier is not None
-            if not unchanged(earlier.target) or grown(earlier.target):
+        was_there: os.stat_result | None = None
+        replaced: Stretch | None = None
+        if earlier is not None and path is not None and path.exists():
+            was_there = path.stat()
+            replaced = next((s for s in (earlier.target, earlier.replaced) if s is not None and same(path, s)), None)
+            if replaced is None:
                 raise RefusedError(
                     f"{path} was converted from this session earlier and has gone on since; nothing was changed. "
                     "With --new another session is made."
                 )
             was = hashing.result()
-            if was is not None and earlier.source.sha256 == was.sha256:
+            if replaced is earlier.target and was is not None and earlier.source.sha256 == was.sha256:
                 return self._manifest(Did.UNCHANGED, reading, wish, session, path, 0, Ledger())
         ledger = Ledger()
         back = self._way_back(header, source, wish)
@@ -185,6 +194,8 @@ class Converter:
             if back is not None:
                 lines = chain(back.first_lines(wish.target, session.id), lines)
             size = aside.write(lines)
+            if back is None and not steps.expected.items:
+                raise RefusedError("The session holds nothing that could come along; nothing was written.")
             writing = Hashing(aside.path)
             self._check(aside.path, steps.expected, wish.target, whole=back is None)
             written, was = writing.result(), hashing.result()
@@ -203,14 +214,22 @@ class Converter:
                     target_id=session.id,
                     target_cwd=wish.cwd,
                     target=Stretch(path=str(path), size=size, sha256=written.sha256, lines=written.lines),
+                    redacted=wish.redact,
+                    replaced=replaced,
                 )
             )
-            if replaces:
-                aside.replace()
+            if was_there is not None:
+                aside.replace(was_there)
             else:
                 aside.publish()
-        did = Did.UPDATED if replaces else Did.WRITTEN
+        did = Did.UPDATED if was_there is not None else Did.WRITTEN
         return self._manifest(did, reading, wish, session, path, steps.expected.items, ledger, size, back is not None)
+
+    def _alone(self, reading: Reading, wish: Wish) -> AbstractContextManager[None]:
+        header = reading.header
+        if wish.home is None or header.id is None:
+            return nullcontext()
+        return self._history.alone(header.harness, header.id)
 
     def _way_back(self, header: Header, source: Path, wish: Wish) -> Return | None:
         if header.id is None or wish.redact:
@@ -274,6 +293,8 @@ class Converter:
         size: int = 0,
         returned: bool = False,
     ) -> Manifest:
+        named = sum(loss.count for loss in ledger.losses if loss.kind is LossKind.SIDE_FILE)
+        outside = source_losses(reading.header, reading.account, wish.target, named)
         return Manifest(
             did=did,
             source=reading.header,
@@ -281,7 +302,7 @@ class Converter:
             session=session,
             path=path,
             items=items,
-            losses=(*source_losses(reading.header, reading.account), *ledger.losses),
+            losses=(*outside, *ledger.losses),
             account=reading.account,
             bytes=size,
             returned=returned,

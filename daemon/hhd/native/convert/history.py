@@ -6,10 +6,12 @@ converted file becomes visible: a run that died in between is finished by the ne
 
 from __future__ import annotations
 
+import fcntl
 import hashlib
 import os
 import threading
 from collections.abc import Iterator
+from contextlib import contextmanager
 from pathlib import Path
 
 import msgspec
@@ -42,6 +44,9 @@ class Conversion(msgspec.Struct, frozen=True, kw_only=True):
     target_id: str
     target_cwd: str
     target: Stretch
+    redacted: bool = False
+    replaced: Stretch | None = None
+    """What `target` takes the place of: an update that was killed has left it there."""
 
 
 class History:
@@ -56,8 +61,24 @@ class History:
         path = self._folder / f"{conversion.target_harness.value}-{conversion.target_id}.json"
         files.replace(path, [msgspec.json.encode(conversion)])
 
-    def from_source(self, harness: Harness, source_id: str, target: Harness, cwd: str) -> Conversion | None:
-        """The latest conversion of that session to that client and folder."""
+    @contextmanager
+    def alone(self, harness: Harness, source_id: str) -> Iterator[None]:
+        """Of two processes that convert one session the second waits, and finds what the first made."""
+        folder = self._folder / "locks"
+        folder.mkdir(parents=True, exist_ok=True, mode=0o700)
+        # Few files, whatever the number of sessions: two that share one only wait for each other.
+        name = hashlib.sha256(f"{harness.value} {source_id}".encode("utf-8", "surrogatepass")).hexdigest()[:2]
+        fd = os.open(folder / name, os.O_RDWR | os.O_CREAT | os.O_CLOEXEC | os.O_NOFOLLOW, 0o600)
+        try:
+            fcntl.flock(fd, fcntl.LOCK_EX)
+            yield
+        finally:
+            os.close(fd)
+
+    def from_source(
+        self, harness: Harness, source_id: str, target: Harness, cwd: str, *, home: Path, redacted: bool
+    ) -> Conversion | None:
+        """The latest conversion of that session to that client and folder, below `home`, with secrets or without."""
         found = [
             conversion
             for conversion in self._all()
@@ -65,6 +86,8 @@ class History:
             and conversion.source_id == source_id
             and conversion.target_harness is target
             and conversion.target_cwd == cwd
+            and conversion.redacted == redacted
+            and Path(conversion.target.path).is_relative_to(home)
         ]
         return max(found, key=lambda conversion: conversion.source.size, default=None)
 
@@ -123,18 +146,15 @@ class Hashing:
         return self._found
 
 
-def unchanged(known: Stretch) -> bool:
-    """Whether the file still begins with the known bytes."""
-    found = stretch(Path(known.path), known.size)
-    return found is not None and found.sha256 == known.sha256
-
-
-def grown(known: Stretch) -> bool:
-    """Whether the file has more than the known bytes."""
+def same(path: Path, known: Stretch) -> bool:
+    """Whether the file holds the known bytes and nothing more."""
     try:
-        return os.stat(known.path).st_size > known.size
+        if os.stat(path).st_size != known.size:
+            return False
     except OSError:
         return False
+    found = stretch(path, known.size)
+    return found is not None and found.sha256 == known.sha256
 
 
 def _load(path: Path) -> Conversion | None:

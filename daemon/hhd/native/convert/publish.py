@@ -56,8 +56,11 @@ class Aside:
         os.link(self.path, self.final)
         files.sync_folder(self.final.parent)
 
-    def replace(self) -> None:
-        """Put the file in the place of one that we wrote and that nobody has touched since."""
+    def replace(self, known: os.stat_result) -> None:
+        """Put the file in the place of one that we wrote and that nobody has touched since `known` was taken."""
+        now = os.stat(self.final)
+        if (now.st_ino, now.st_size, now.st_mtime_ns) != (known.st_ino, known.st_size, known.st_mtime_ns):
+            raise RefusedError(f"{self.final} was written to by another program meanwhile; nothing was changed.")
         os.rename(self.path, self.final)
         files.sync_folder(self.final.parent)
 

@@ -6,6 +6,7 @@ from collections.abc import Iterator
 
 import msgspec
 
+from hhd.native.convert.source_losses import TITLE_CHARS_MAX
 from hhd.native.convert.steps import Cut, Fold, Spoken, Step
 from hhd.native.convert.times import Clock
 from hhd.native.convert.writer import Continues, Line, Session, encode, only_text
@@ -29,7 +30,7 @@ class ClaudeWriter:
         title = self._session.title or self._session.first_prompt
         if title and self._continues is None:
             # The client lists a session by what stands near an end of the file: a long first prompt would hide it.
-            record = {"type": "custom-title", "customTitle": title[:200], "sessionId": self._session.id}
+            record = {"type": "custom-title", "customTitle": title[:TITLE_CHARS_MAX], "sessionId": self._session.id}
             yield Line(raw=encode(record))
         for step in steps:
             if isinstance(step, Fold):

@@ -6,6 +6,7 @@ from collections.abc import Iterator
 
 import msgspec
 
+from hhd.native.convert.source_losses import TITLE_CHARS_MAX
 from hhd.native.convert.steps import Cut, Fold, Spoken, Step
 from hhd.native.convert.times import Clock, milliseconds
 from hhd.native.convert.writer import Continues, Line, Session, encode
@@ -56,7 +57,7 @@ class PiWriter:
             )
         )
         if session.title:
-            yield Line(raw=encode(self._entry("session_info", session.started, name=session.title[:200])))
+            yield Line(raw=encode(self._entry("session_info", session.started, name=session.title[:TITLE_CHARS_MAX])))
 
     def _fold(self, fold: Fold) -> Iterator[Line]:
         first_kept = self._next_id()
