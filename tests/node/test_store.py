@@ -37,6 +37,15 @@ def _session(steps: int = 4) -> None:
             line.checkpoint(changed=memory.edit(2), snapshot=memory.snapshot())
 
 
+@pytest.mark.parametrize("words", [("check",), ("check", "--repair"), ("du",), ("gc",), ("paths",)])
+def test_on_a_device_where_hhd_was_never_run_every_verb_works(
+    words: tuple[str, ...], capsys: pytest.CaptureFixture[str]
+) -> None:
+    assert run(list(words)) == 0
+    assert run([*words, "--json"]) == 0
+    assert "damaged:" not in capsys.readouterr().out
+
+
 def test_a_sound_store_is_said_to_be_sound(capsys: pytest.CaptureFixture[str]) -> None:
     _session()
     assert run(["check"]) == 0

@@ -21,7 +21,7 @@ from hhd.store.checkpoints import Checkpoint, decode_checkpoint
 from hhd.store.database import FILE, OBJECTS, ROWS, Database
 from hhd.store.errors import DamagedStoreError, MissingError
 from hhd.store.families import FAMILY
-from hhd.store.note import note_device
+from hhd.store.note import FORMAT_FILE, note_device
 from hhd.store.objects import row_number, tally_name
 from hhd.store.rows import BLOCK_ENTRIES, Rows
 from hhd.store.salvage import Column, File
@@ -56,7 +56,8 @@ def repair(folder: Path, *, seed: bytes, limits: Limits, random: Callable[[int],
     """Repair the store in `folder`, which no other process may have open; raises BusyError if one has."""
     result = Repaired()
     device = device_id(public_key(seed))
-    note_device(folder, device)
+    if (folder / FILE).exists() or (folder / FORMAT_FILE).exists():  # Else there is no store yet, and one is begun.
+        note_device(folder, device)
     try:
         with Store.open(folder, seed=seed, limits=limits, random=random, exclusive=True, inspect=True) as store:
             check = Check(store, read_data=True)

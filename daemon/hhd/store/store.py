@@ -147,8 +147,11 @@ class Store:
             raise
         store = cls(folder, database, opened, seed=seed, limits=limits or Limits(), random=random, now_ms=now_ms)
         try:
+            store._insist_on_keys()
+        except DamagedStoreError:
             if not inspect:
-                store._insist_on_keys()
+                store.close()
+                raise
         except BaseException:
             store.close()
             raise
@@ -341,7 +344,8 @@ class Store:
     def commons(self) -> FamilyId:
         """Return the family of what belongs to no session: modules."""
         raw = self.rows.get_either(META, b"", b"commons")
-        assert raw is not None
+        if raw is None:
+            raise DamagedStoreError("The keys that modules are sealed under are not in the store.")
         return FamilyId(raw)
 
     def keep(self, ref: Ref, raw: bytes) -> None:
