@@ -5,6 +5,7 @@ from __future__ import annotations
 import random
 import shutil
 import sys
+import tempfile
 from collections.abc import Iterator, Sequence
 from pathlib import Path
 
@@ -125,8 +126,8 @@ def _problem(image: images.Image, at: Path, root: Path) -> str | None:
 @pytest.fixture
 def disks(tmp_path: Path) -> Iterator[Path]:
     shared = Path("/dev/shm")
-    folder = shared / f"hhd-powercut-{random.getrandbits(40):x}" if shared.is_dir() else tmp_path / "disks"
-    folder.mkdir()
+    # Not a name out of `random`: hypothesis seeds it alike in every process.
+    folder = Path(tempfile.mkdtemp(prefix="hhd-powercut-", dir=shared if shared.is_dir() else tmp_path))
     yield folder
     shutil.rmtree(folder)
 

@@ -5,6 +5,7 @@ from __future__ import annotations
 import contextlib
 import random
 import shutil
+import tempfile
 from collections.abc import Iterator
 from dataclasses import dataclass
 from pathlib import Path
@@ -36,10 +37,10 @@ class Small:
 
 @pytest.fixture(scope="module")
 def small(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Small]:
+    # Not a name out of `random`: hypothesis seeds it alike in every process.
     shared = Path("/dev/shm")
-    base = (
-        tmp_path_factory.mktemp("small") if not shared.is_dir() else shared / f"hhd-damage-{random.getrandbits(40):x}"
-    )
+    made = tempfile.mkdtemp(prefix="hhd-damage-", dir=shared) if shared.is_dir() else tmp_path_factory.mktemp("small")
+    base = Path(made) / "store"
     with Store.open(base, seed=SEED, limits=LIMITS) as store:
         for session, seed in ((ALICE, 1), (BOB, 2)):
             store.create_session(session)
@@ -52,7 +53,7 @@ def small(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Small]:
         content = everything(store)
     assert not (base / f"{FILE}-wal").exists()
     yield Small(folder=base, raw=(base / FILE).read_bytes(), content=content)
-    shutil.rmtree(base)
+    shutil.rmtree(made)
 
 
 def everything(store: Store) -> Content:
