@@ -48,6 +48,18 @@ def test_output_that_cannot_be_written_is_one_sentence(unbuffered: str) -> None:
     assert done.stderr == "hhd: The system said: No space left on device.\n"
 
 
+@pytest.mark.skipif(not Path("/dev/full").exists(), reason="needs /dev/full")
+@pytest.mark.parametrize("unbuffered", ["", "1"])
+def test_an_error_whose_object_cannot_be_written_keeps_its_status_and_sentence(unbuffered: str, tmp_path: Path) -> None:
+    command = [sys.executable, "-m", "hhd", "capsule", "info", str(tmp_path / "none"), "--json"]
+    with open("/dev/full", "wb") as full:
+        done = subprocess.run(
+            command, stdout=full, stderr=subprocess.PIPE, text=True, env={**os.environ, "PYTHONUNBUFFERED": unbuffered}
+        )
+    assert done.returncode == 3
+    assert done.stderr == f"hhd: There is no capsule at {tmp_path / 'none'}.\n"
+
+
 @pytest.mark.parametrize("words", [["capsule", "step", "x.hhd"], ["paths"]])
 def test_ctrl_c_before_anything_began_is_one_sentence(
     words: list[str], monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]

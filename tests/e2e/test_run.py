@@ -449,6 +449,28 @@ def test_a_signal_while_a_command_runs_ends_the_command_and_pauses_the_session(
     assert len([e for e in transcript(laptop, tmp_path / "c.hhd") if e["event"] == "result"]) == 1
 
 
+def test_a_session_whose_words_nobody_reads_says_how_to_go_on(laptop: Device, repo: Path, tmp_path: Path) -> None:
+    model = script(tmp_path / "s.jsonl", FIX)
+    reading, writing = os.pipe()
+    os.close(reading)
+    command = laptop.command("run", "fix it", "--once", "--model", model, "-o", tmp_path / "c.hhd")
+    with open(writing, "wb") as nobody:
+        done = subprocess.run(
+            command,
+            cwd=repo,
+            env=laptop.environ,
+            stdin=subprocess.DEVNULL,
+            stdout=nobody,
+            stderr=subprocess.PIPE,
+            text=True,
+        )
+    assert done.returncode == 1
+    assert done.stderr.startswith("hhd: The system said: Broken pipe. Go on with: hhd capsule run ")
+    assert len(done.stderr.splitlines()) == 1
+    done = laptop.hhd("capsule", "run", tmp_path / "c.hhd", "--model", model, cwd=repo)
+    assert done.returncode == 0 and (repo / "doubles.py").read_text() == FIXED
+
+
 @pytest.mark.parametrize("moment", ["hhd.node.start.capsules.new", "hhd.node.run.load"])
 def test_ctrl_c_before_the_session_goes_on_pauses_it_too(
     laptop: Device, repo: Path, tmp_path: Path, moment: str

@@ -80,11 +80,18 @@ def _by_click(words: list[str]) -> int:
 
 def fail(sentence: str, status: int, as_json: bool) -> int:
     """Print one sentence on stderr, and with `as_json` the one object on stdout; return `status`."""
+    import contextlib
+
     from hhd.base.text import visible
 
-    if as_json:
-        import json
+    try:
+        if as_json:
+            import json
 
-        print(json.dumps({"error": sentence, "exit": int(status)}))
-    print(f"hhd: {visible(sentence)}", file=sys.stderr)
+            print(json.dumps({"error": sentence, "exit": int(status)}))
+        sys.stdout.flush()
+    except OSError:
+        _leave_stdout()
+    with contextlib.suppress(OSError):
+        print(f"hhd: {visible(sentence)}", file=sys.stderr)
     return int(status)

@@ -58,6 +58,21 @@ def go_on(
     `settle`: the person's word on an effect that may have run (`hhd.app.run_on`). `stop`: of `hhd.app.stop_on_signals`,
     which the caller holds, so that no Ctrl-C is lost between what it did and this.
     """
+    try:
+        return _driven(file, module, folder, model, as_json, settle, stop)
+    except OSError as error:  # Of what it would say, mostly: a pipe that nobody reads. What it did is in its file.
+        raise UserError(f"The system said: {error.strerror or error}. {how_to_go_on(file, folder, model)}") from error
+
+
+def _driven(
+    file: Path,
+    module: Path | None,
+    folder: Path | None,
+    model: str | None,
+    as_json: bool,
+    settle: tuple[str, str] | None,
+    stop: StopFlag,
+) -> int:
     from hhd.cli.foreground import Foreground
 
     face = Foreground(quiet=as_json)
