@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 import os
 import uuid
 from concurrent.futures import ThreadPoolExecutor
@@ -15,7 +16,7 @@ from hhd.base.errors import RefusedError
 from hhd.native.convert.conversion import Converter, Did, Wish
 from hhd.native.convert.history import History
 from hhd.native.opening import open_session
-from hhd_protocol.transcript import Call, Harness, LossKind, Result
+from hhd_protocol.transcript import Call, Harness, LossKind, Message, Result, parts_text
 from hhd_protocol.transcript import Did as Fate
 
 FIXTURES = Path(__file__).parents[2] / "fixtures" / "native"
@@ -232,3 +233,68 @@ def test_a_session_that_comes_back_has_its_first_legs_byte_for_byte(source: Path
     assert items[-1].text == "done as well"  # type: ignore[union-attr]
     if whole == original and "E01" not in source.name and "KILL" not in str(source):
         assert [type(item) for item in items[:-2]] == [type(item) for item in before]
+
+
+def _another_turn(path: Path, number: int) -> None:
+    """The client of the session in `path` goes on with it: one more prompt."""
+    lines = [json.loads(line) for line in path.read_bytes().splitlines()]
+    time = f"2026-11-30T10:00:{number:02}.000Z"
+    if path.name.startswith("rollout-"):
+        added = CODEX_TURN
+    elif lines[0]["type"] == "session":
+        message = {"role": "user", "content": f"leg {number}", "timestamp": 1}
+        entry = {"type": "message", "id": f"{number:08}", "parentId": lines[-1]["id"], "timestamp": time}
+        added = json.dumps({**entry, "message": message}).encode() + b"\n"
+    else:
+        parent = [line["uuid"] for line in lines if "uuid" in line][-1]
+        record = {
+            "type": "user",
+            "uuid": f"leg-{number}",
+            "parentUuid": parent,
+            "isSidechain": False,
+            "timestamp": time,
+        }
+        leaf = {"type": "last-prompt", "lastPrompt": "", "leafUuid": f"leg-{number}"}
+        message = {"role": "user", "content": f"leg {number}"}
+        added = b"".join(json.dumps(line).encode() + b"\n" for line in ({**record, "message": message}, leaf))
+    with open(path, "ab") as file:
+        file.write(added)
+
+
+def test_in_a_long_chain_each_client_finds_its_own_records_again(tmp_path: Path) -> None:
+    here, _ = _two_legs(tmp_path)
+    seen: dict[Harness, bytes] = {}
+    route = (Harness.CODEX, Harness.CLAUDE, Harness.PI, Harness.CLAUDE, Harness.CODEX, Harness.CLAUDE)
+    for number, target in enumerate(route):
+        _another_turn(here, number)
+        with open_session(here) as reading:
+            seen[reading.header.harness] = here.read_bytes()
+            live = [item for item in reading.items() if isinstance(item, Message) and item.live]
+        made = converter(tmp_path).convert(here, Wish(target=target, home=tmp_path / target.value, cwd=CWD))
+        assert made.path is not None
+        assert made.returned == (target in seen)
+        if target in seen:
+            begin = 0 if target is Harness.CLAUDE else 1  # Codex holds the session's own id in the first line.
+            old, new = (raw.split(b"\n", begin)[-1] for raw in (seen[target], made.path.read_bytes()))
+            assert new.startswith(old)
+        with open_session(made.path) as reading:
+            now = [item for item in reading.items() if isinstance(item, Message) and item.live]
+        assert [parts_text(item.parts) for item in now] == [parts_text(item.parts) for item in live]
+        here = made.path
+
+
+def test_a_fork_does_not_come_back_to_where_its_base_is_not(tmp_path: Path) -> None:
+    (child,) = (
+        path for path in (FIXTURES / "captured/codex/fork").rglob("*.jsonl") if b"history_base" in path.read_bytes()
+    )
+    (base,) = (path for path in child.parent.glob("*.jsonl") if path != child)
+    there = converter(tmp_path).convert(child, Wish(target=Harness.CLAUDE, home=tmp_path / "claude", cwd=CWD))
+    assert there.path is not None
+    wish = Wish(target=Harness.CODEX, home=tmp_path / "codex", cwd=CWD)
+    back = converter(tmp_path).convert(there.path, wish)
+    assert back.path is not None
+    assert not back.returned
+    with open_session(back.path) as reading:
+        assert reading.header.refused is None
+    (tmp_path / "codex" / "sessions" / base.name).write_bytes(base.read_bytes())
+    assert converter(tmp_path).convert(there.path, replace(wish, anew=True)).returned

@@ -20,7 +20,7 @@ from typing import Protocol
 from hhd.base.credentials import redacted
 from hhd.base.errors import RefusedError
 from hhd.native.convert.arrange import Arranger, Outlook, outlook
-from hhd.native.convert.folders import place
+from hhd.native.convert.folders import has_rollout, place
 from hhd.native.convert.history import Conversion, Hashing, History, Stretch, same
 from hhd.native.convert.ledger import Ledger
 from hhd.native.convert.publish import Aside
@@ -234,8 +234,15 @@ class Converter:
     def _way_back(self, header: Header, source: Path, wish: Wish) -> Return | None:
         if header.id is None or wish.redact:
             return None
-        origin = self._history.of_target(header.harness, header.id)
-        return find_return(header, source, wish.target, origin, self._original)
+        for origin in self._history.ancestors(header.harness, header.id):
+            # An ancestor that came home by way of others is the begin of this session, byte for byte.
+            if origin.target_harness is header.harness:
+                back = find_return(source, wish.target, origin, self._original)
+                if back is not None:
+                    # Only a look has no home: there the first legs' own base is taken to be in its place.
+                    is_whole = back.base is None or wish.home is None or has_rollout(wish.home, back.base)
+                    return back if is_whole else None
+        return None
 
     def _arranged(
         self, reading: Reading, wish: Wish, back: Return | None, ledger: Ledger, leaf: _Leaf

@@ -6,7 +6,7 @@ import os
 from pathlib import Path
 
 from hhd.native.convert.writer import Session
-from hhd.native.homes import claude_slug
+from hhd.native.homes import UUID, claude_slug
 from hhd_protocol.transcript import Harness
 
 
@@ -20,6 +20,14 @@ def place(home: Path, harness: Harness, session: Session) -> Path:
         return home / "sessions" / day[0] / day[1] / day[2] / f"rollout-{stamp}-{session.id}.jsonl"
     time = session.started.replace(":", "-").replace(".", "-")
     return home / "sessions" / pi_folder(session.cwd) / f"{time}_{session.id}.jsonl"
+
+
+def has_rollout(home: Path, thread: str) -> bool:
+    """Whether Codex finds the thread of that id below `home`, its own folder."""
+    if not UUID.fullmatch(thread):
+        return False
+    roots = (home / "sessions", home / "archived_sessions")
+    return any(True for root in roots for _ in root.rglob(f"rollout-*{thread}.jsonl*"))
 
 
 def pi_folder(cwd: str) -> str:

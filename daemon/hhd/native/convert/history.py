@@ -22,6 +22,9 @@ from hhd_protocol.transcript import Harness
 
 _READ_BYTES = 1 << 20
 
+ANCESTORS_MAX = 64
+"""How many conversions back an original is looked for: each one is a comparison with the bytes of a file."""
+
 
 class Stretch(msgspec.Struct, frozen=True, kw_only=True):
     """The first `size` bytes of a file, by SHA-256 (hex), and how many lines they are."""
@@ -96,6 +99,17 @@ class History:
         if not UUID.fullmatch(target_id):
             return None
         return _load(self._folder / f"{harness.value}-{target_id}.json")
+
+    def ancestors(self, harness: Harness, target_id: str) -> Iterator[Conversion]:
+        """The conversion that made that session, the one that made its source, and so on."""
+        seen: set[tuple[Harness, str]] = set()
+        while (harness, target_id) not in seen and len(seen) < ANCESTORS_MAX:
+            seen.add((harness, target_id))
+            conversion = self.of_target(harness, target_id)
+            if conversion is None:
+                return
+            yield conversion
+            harness, target_id = conversion.source_harness, conversion.source_id
 
     def _all(self) -> Iterator[Conversion]:
         try:

@@ -14,7 +14,7 @@ from pathlib import Path
 
 from hhd.native.convert.history import Conversion, stretch
 from hhd.native.convert.writer import Continues
-from hhd_protocol.transcript import Call, Compaction, Gap, Harness, Header, Item
+from hhd_protocol.transcript import Call, Compaction, Gap, Harness, Item
 
 FIRST_LINE_BYTES_MAX = 64 * 1024 * 1024
 """A first line holds the vendor's instructions: natively under 64 KiB; the bound keeps a hostile one out of memory."""
@@ -31,6 +31,8 @@ class Return:
     size: int
     after: int
     continues: Continues
+    base: str | None = None
+    """The thread that the original is a fork of, in a file of its own that must be there too."""
 
     def first_lines(self, harness: Harness, session_id: str) -> Iterator[bytes]:
         """The original's records, in blocks without the final newline."""
@@ -56,14 +58,13 @@ class Return:
 
 
 def find_return(
-    header: Header,
     source: Path,
     target: Harness,
-    conversion: Conversion | None,
+    conversion: Conversion,
     original: Callable[[Conversion], Path | None],
 ) -> Return | None:
     """How `source` can return to `target`, or None if it did not come from there or the original is gone."""
-    if conversion is None or conversion.source_harness is not target or conversion.source_leaf is None:
+    if conversion.source_harness is not target or conversion.source_leaf is None:
         return None
     came = stretch(source, conversion.target.size)
     if came is None or came.sha256 != conversion.target.sha256:
@@ -77,12 +78,14 @@ def find_return(
             return None
         file.seek(0)
         first = file.readline(min(conversion.source.size, FIRST_LINE_BYTES_MAX))
-    ordinal = None
+    ordinal = base = None
     if target is not Harness.CLAUDE:
         facts = _facts(first)
         if facts is None or (target is Harness.PI and facts.get("version") != 3):
             return None
         payload = facts.get("payload")
+        if isinstance(payload, dict) and isinstance(fork := payload.get("history_base"), dict):
+            base = str(fork.get("thread_id"))
         if isinstance(payload, dict) and payload.get("history_mode") == "paginated":
             ordinal = _last_ordinal(path, conversion.source.size)
             if ordinal is None:
@@ -92,6 +95,7 @@ def find_return(
         size=conversion.source.size,
         after=conversion.target.lines,
         continues=Continues(parent=conversion.source_leaf, ordinal=ordinal),
+        base=base,
     )
 
 
