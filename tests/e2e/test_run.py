@@ -562,6 +562,14 @@ def test_a_step_with_a_model_answers_one_effect_and_one_without_answers_none(
     assert (repo / "doubles.py").read_text() == FIXED
 
 
+def test_a_step_that_cannot_answer_names_the_command_that_can(laptop: Device, repo: Path, tmp_path: Path) -> None:
+    model, capsule = script(tmp_path / "s.jsonl", FIX), tmp_path / "c.hhd"
+    laptop.hhd("run", "", "--model", model, "-o", capsule, cwd=repo)
+    done = laptop.hhd("capsule", "step", capsule, "--model", model, cwd=repo)
+    assert done.returncode == 0, done.stderr
+    assert "It waits for your words. Go on with: hhd capsule run " in done.stderr
+
+
 def test_a_reply_file_stands_in_for_model_and_tool(laptop: Device, repo: Path, tmp_path: Path) -> None:
     capsule, reply = tmp_path / "c.hhd", tmp_path / "r.json"
     laptop.hhd("capsule", "new", "agent", "-o", capsule, "--arg", "prompt=fix it", cwd=repo)

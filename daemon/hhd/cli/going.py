@@ -117,7 +117,7 @@ def step(
     if as_json:
         _show(file, ended)
     else:
-        _tell(ended, "", face)
+        _tell(ended, how_to_go_on(file, folder, model), face)
     return ended.status
 
 

@@ -94,10 +94,6 @@ def _import() -> None:
     load_sdk()
 
 
-def unwatched(told: Told) -> None:
-    """A watcher that looks away."""
-
-
 def encode_reply(reply: dict[str, object]) -> bytes:
     """The bytes a guest gets: compact JSON in UTF-8. Raises ValueError for what JSON cannot hold (NaN, surrogates)."""
     return json.dumps(reply, ensure_ascii=False, allow_nan=False, separators=(",", ":")).encode("utf-8")
