@@ -250,6 +250,7 @@ def test_without_a_key_the_session_is_paused_with_one_sentence(laptop: Device, r
     capsule = tmp_path / "c.hhd"
     done = laptop.hhd("run", "fix it", "-o", capsule, cwd=repo)
     assert done.returncode == 3
+    assert "So far" not in done.stderr  # No call was made.
     assert "no key" in done.stderr and "ANTHROPIC_API_KEY" in done.stderr and str(capsule) in done.stderr
     mended(laptop, repo, capsule, script(tmp_path / "s.jsonl", FIX))
 

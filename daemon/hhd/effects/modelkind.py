@@ -50,10 +50,11 @@ class ModelKind:
     def _run(self, request: bytes, cancel: Cancel) -> bytes:
         if self.purse.empty() is not None:
             self.purse.refill()
-        self.purse.call()
         try:
             with self.interrupts.raised():
-                reply = self.model().answer(request, position=self.position(), watch=self.watch)
+                model = self.model()
+                self.purse.call()  # What has no key or address makes none.
+                reply = model.answer(request, position=self.position(), watch=self.watch)
         except KeyboardInterrupt:
             raise Interrupted from None
         except ModelUnavailable as error:
