@@ -75,6 +75,21 @@ def test_wrong_words_end_in_2(home: Path, capsys: pytest.CaptureFixture[str]) ->
     assert run(["native", "convert", str(SOURCE), "--to", "vim"]) == 2
 
 
+@pytest.mark.parametrize("folder", ["/w\x00x", "/" + "w" * 5000, "/" + "w" * 300])
+def test_a_session_of_a_folder_that_cannot_be_needs_another(
+    folder: str, home: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    source = home / "11111111-2222-4333-8444-555555555555.jsonl"
+    message = {"role": "user", "content": "hello"}
+    record = {"type": "user", "uuid": "u", "parentUuid": None, "isSidechain": False, "cwd": folder}
+    source.write_text(json.dumps({**record, "message": message}) + "\n")
+    words = ["native", "convert", str(source), "--to", "pi"]
+    for place in (["--install"], ["--out", str(home / "out")]):
+        assert run([*words, *place]) in (2, 3)
+        assert len(capsys.readouterr().err.splitlines()) == 1
+    assert run([*words, "--install", "--cwd", str(home / "w")]) == 0
+
+
 def test_resume_prints_the_clients_own_command(home: Path, capsys: pytest.CaptureFixture[str]) -> None:
     assert run(["native", "resume", str(SOURCE), "--with", "pi", "--print"]) == 0
     out = capsys.readouterr().out.strip()

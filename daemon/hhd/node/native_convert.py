@@ -30,6 +30,7 @@ from hhd_protocol.transcript import Did as Fate
 
 _KEY_BYTES = 32
 _ROWS_A_WRITE = 8192
+_PATH_BYTES_MAX = 4096
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -163,7 +164,9 @@ def _refuse_losses(looked: Manifest, strict: tuple[LossKind, ...]) -> None:
 def _folder(cwd: Path | None, cwds: tuple[str, ...], target: Harness, install: bool) -> str:
     chosen = cwd if cwd is not None else (Path(cwds[-1]) if cwds and os.path.isabs(cwds[-1]) else Path.cwd())
     chosen = Path(os.path.abspath(chosen))
-    if install and not chosen.is_dir():
+    if "\x00" in str(chosen) or len(os.fsencode(chosen)) >= _PATH_BYTES_MAX:
+        raise UsageError("The folder that the session names cannot exist anywhere; name one with --cwd.")
+    if install and not os.path.isdir(chosen):
         why = " Pi opens no session whose folder is gone." if target is Harness.PI else ""
         raise UsageError(f"There is no folder {chosen} here; name one with --cwd.{why}")
     return str(chosen)
