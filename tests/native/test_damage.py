@@ -407,3 +407,33 @@ def test_reading_a_long_file_takes_memory_for_its_lines_not_for_its_size(tmp_pat
         assert items == count - 1
         peaks.append(peak)
     assert peaks[1] - peaks[0] < 16_000, peaks
+
+
+def test_a_packed_session_that_is_cut_or_torn_says_so(tmp_path: Path) -> None:
+    import zstandard
+
+    row = next(row for row in indexed() if row.harness == "codex" and "tools-" in row.name)
+    raw = row.path.read_bytes()
+    half = raw.index(b"\n", len(raw) // 2) + 1
+    packer = zstandard.ZstdCompressor().compressobj()
+    begin = packer.compress(raw[:half]) + packer.flush(zstandard.COMPRESSOBJ_FLUSH_BLOCK)
+    rest = packer.compress(raw[half:]) + packer.flush()
+    two = (
+        zstandard.ZstdCompressor(write_checksum=True).compress(raw[:half])
+        + b"\x50\x2a\x4d\x18\x03\0\0\0abc"
+        + (zstandard.ZstdCompressor().compress(raw[half:]))
+    )
+    name = row.path.name + ".zst"
+    for packed, is_whole in (
+        (begin + rest, True),
+        (two, True),
+        (begin, False),
+        (begin + rest[:-1], False),
+        (begin + rest + b"torn", False),
+    ):
+        with open_session(write(tmp_path, packed, name)) as reading:
+            assert list(reading.items())
+            damaged = [tally.reason for tally in reading.account.tallies if tally.verdict is Verdict.DAMAGED]
+            assert damaged == ([] if is_whole else [Reason.CUT])
+    with pytest.raises(RefusedError, match="nothing of it can be unpacked"):
+        open_session(write(tmp_path, begin[:20], name))

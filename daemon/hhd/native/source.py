@@ -185,24 +185,57 @@ def _look(raw: bytearray, size: int) -> tuple[int, bool]:
 
 
 def _unpacked(packed: BinaryIO) -> BinaryIO:
+    """What `packed` holds, as far as it can be unpacked; where that is not all, it ends in a line that is cut."""
     import tempfile
 
     import zstandard
 
     out = tempfile.TemporaryFile(buffering=0)  # noqa: SIM115
     size = 0
+    end = b""
     try:
-        with zstandard.ZstdDecompressor().stream_reader(packed, read_across_frames=True, closefd=False) as reader:
-            while piece := reader.read(1 << 20):
-                size += len(piece)
-                if size > NATIVE_UNPACKED_BYTES_MAX:
-                    raise RefusedError("A compressed session unpacks past the bound of 16 GiB; nothing was read.")
-                out.write(piece)
-    except zstandard.ZstdError as error:
-        if not size:
-            out.close()
-            raise RefusedError(f"A compressed session cannot be unpacked: {error}.") from error
+        try:
+            with zstandard.ZstdDecompressor().stream_reader(packed, read_across_frames=True, closefd=False) as reader:
+                while piece := reader.read1(1 << 20):  # `read` gives nothing of what stands before damage
+                    size += len(piece)
+                    if size > NATIVE_UNPACKED_BYTES_MAX:
+                        raise RefusedError("A compressed session unpacks past the bound of 16 GiB; nothing was read.")
+                    out.write(piece)
+                    end = piece[-1:]
+            is_whole = _is_whole(packed)
+        except zstandard.ZstdError:
+            is_whole = False
+        if not is_whole:
+            if not size:
+                raise RefusedError("A compressed session is damaged from its begin: nothing of it can be unpacked.")
+            if end == b"\n":
+                out.write(b"{")
     except BaseException:
         out.close()
         raise
     return out
+
+
+def _is_whole(packed: BinaryIO) -> bool:
+    """Whether each frame of a zstandard file has its last block; the library takes a cut file for a whole one."""
+    import zstandard
+
+    size = packed.seek(0, os.SEEK_END)
+    place = packed.seek(0)
+    while place < size:
+        head = packed.read(18)
+        if int.from_bytes(head[:4], "little") & 0xFFFFFFF0 == 0x184D2A50:
+            place += 8 + int.from_bytes(head[4:8], "little")
+        else:
+            place += zstandard.frame_header_size(head)
+            is_last = False
+            while not is_last:
+                packed.seek(place)
+                block = int.from_bytes(packed.read(3), "little")
+                is_last = bool(block & 1)
+                place += 3 + (1 if block >> 1 & 3 == 1 else block >> 3)
+                if place > size:
+                    return False
+            place += 4 if head[4] & 4 else 0
+        packed.seek(place)
+    return place == size
