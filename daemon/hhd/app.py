@@ -35,7 +35,7 @@ def capsule_new(program: str, out: Path, *, args: Mapping[str, str], embed: bool
 def capsule_step(
     path: Path, *, milliseconds: float | None, checks: int | None, reply: bytes | None, module: Path | None
 ) -> Report:
-    """Advance the capsule at `path` by one slice; SIGINT and SIGTERM end the slice early."""
+    """Advance the capsule at `path` by one slice; Ctrl-C ends the slice early."""
     with stop_on_signals() as stop:
         from hhd.node import capsules
 
@@ -216,19 +216,13 @@ def native_check() -> list[str]:
 
 @contextmanager
 def stop_on_signals() -> Iterator[StopFlag]:
-    """A stop flag that SIGINT and SIGTERM set, while it lasts; for the main thread of a command."""
-    import signal
-
+    """A stop flag that Ctrl-C, and being told to end, set while it lasts; for the main thread of a command."""
+    from hhd.effects.interrupts import Interrupts
     from hhd.runtime.outcomes import StopFlag
 
     stop = StopFlag()
-    chosen = (signal.SIGINT, signal.SIGTERM)
-    before = [signal.signal(number, lambda *_: stop.set()) for number in chosen]
-    try:
+    with Interrupts(stop.set).caught():
         yield stop
-    finally:
-        for number, handler in zip(chosen, before, strict=True):
-            signal.signal(number, handler)
 
 
 def native_convert(

@@ -20,6 +20,7 @@ from tests.node import guests
 from tests.protocol import forge, hostile
 from tests.runtime import wat
 
+from hhd.effects.interrupts import SIGNALS
 from hhd.node import capsule_file
 
 HHD = (sys.executable, "-m", "hhd")
@@ -139,7 +140,7 @@ def _held(path: Path) -> bool:
     return any("FLOCK" in line and held in line for line in locks.read_text().splitlines())
 
 
-@pytest.mark.parametrize("number", [signal.SIGINT, signal.SIGTERM])
+@pytest.mark.parametrize("number", SIGNALS)
 def test_a_request_to_stop_is_a_saved_capsule_and_status_0(
     busy: tuple[Path, subprocess.Popen[str]], number: signal.Signals
 ) -> None:

@@ -24,11 +24,15 @@ class Interrupts:
 
     @contextlib.contextmanager
     def caught(self) -> Iterator[None]:
-        """Catch the signals within the block; elsewhere than in the main thread nothing is caught."""
+        """Catch the signals within the block; elsewhere than in the main thread nothing is caught.
+
+        A hang-up that is ignored stays so: that is what `nohup` is for.
+        """
         if threading.current_thread() is not threading.main_thread():
             yield
             return
-        before = {number: signal.signal(number, self._come) for number in SIGNALS}
+        chosen = [n for n in SIGNALS if n != signal.SIGHUP or signal.getsignal(n) is not signal.SIG_IGN]
+        before = {number: signal.signal(number, self._come) for number in chosen}
         try:
             yield
         finally:
