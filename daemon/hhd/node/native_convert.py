@@ -20,7 +20,6 @@ from hhd.native.convert.conversion import Converter, Did, Kept, Manifest, Wish
 from hhd.native.convert.folders import place
 from hhd.native.convert.history import Conversion, History
 from hhd.native.convert.returning import original_in_place
-from hhd.native.convert.with_client import takes_it_up
 from hhd.native.convert.writer import Session
 from hhd.native.homes import Homes
 from hhd.native.opening import open_session
@@ -105,6 +104,8 @@ def verify(path: Path, *, with_client: bool) -> dict[str, object]:
         "refused": header.refused,
     }
     if with_client:
+        from hhd.native.convert.with_client import takes_it_up  # A web server, which nothing else here needs.
+
         found["client"] = takes_it_up(path, header.harness, header.id or path.stem, said)
     return found
 
