@@ -137,7 +137,8 @@ def info(session: str, as_json: bool) -> None:
             _line(f"  {tally.records:7} {tally.verdict.value:10} {tally.reason.value:14} {tally.kind}: {where}{more}")
         )
     for change in account.changes:
-        print(_line(f"  changed: {change.why} ({change.count}, first in line {change.source and change.source.line})"))
+        first = change.source and change.source.line
+        print(_line(f"  {change.did.value}: {change.why} ({change.count}, first in line {first})"))
 
 
 @command.command("search")

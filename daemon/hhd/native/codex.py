@@ -38,10 +38,12 @@ from hhd_protocol.transcript import (
     Branch,
     Call,
     Compaction,
+    Did,
     Gap,
     Harness,
     Header,
     Item,
+    LossKind,
     Message,
     Note,
     Reason,
@@ -53,6 +55,9 @@ from hhd_protocol.transcript import (
 )
 
 UUID = re.compile(r"[0-9a-fA-F]{8}(?:-[0-9a-fA-F]{4}){3}-[0-9a-fA-F]{12}")
+UNKNOWN_STANDIN = "an item that a compaction put in, of a kind that is not known here"
+VENDOR_STANDIN = "system, developer or client text that a compaction put in"
+
 _NAME = re.compile(r"rollout-\d{4}-\d\d-\d\dT\d\d-\d\d-\d\d-(" + UUID.pattern + r")\.jsonl(?:\.zst)?\Z")
 
 _PENDING_MAX = 16
@@ -407,7 +412,7 @@ class CodexReading(Reading):
                 if self._is_dead(place):
                     book.add(Verdict.RECOGNISED, Reason.ROLLED_BACK, kind, shown, number)
                 else:
-                    self._compaction(payload, number, shown, place, record.timestamp, translator, out)
+                    self._compaction(payload, number, shown, place, record.timestamp, translator, book, out)
                     book.used(kind, shown, number)
             elif kind == "session_meta":
                 own = line == 1 and not self._tail
@@ -435,6 +440,7 @@ class CodexReading(Reading):
         place: int,
         time: str | None,
         translator: Translator,
+        book: AccountBook,
         out: list[Item],
     ) -> None:
         last = place == self._last_compaction
@@ -444,11 +450,16 @@ class CodexReading(Reading):
         if payload.replacement_history is not UNSET:
             for part, standin in enumerate(standins(payload.replacement_history)):
                 if standin is None:
+                    book.change(LossKind.UNKNOWN, Did.LOST, UNKNOWN_STANDIN, At(number, line, None, part))
                     continue
                 before = len(put)
                 spoken = standin.role == "user" and mark_of(said_text(standin)) is None
                 at = At(number, line, standin.id, part)
-                translator.item(standin, at, time, live, spoken, put)
+                why = translator.item(standin, at, time, live, spoken, put)
+                if why in (Reason.UNKNOWN_TYPE, Reason.UNKNOWN_SHAPE):
+                    book.change(LossKind.UNKNOWN, Did.LOST, UNKNOWN_STANDIN, at)
+                elif why is Reason.VENDOR_TEXT:
+                    book.change(LossKind.PRIVILEGED, Did.LEFT_OUT, VENDOR_STANDIN, at)
                 for item in put[before:]:
                     if _is_summary(item, payload.message):
                         put.remove(item)

@@ -188,6 +188,26 @@ def test_titles_labels_and_data_of_extensions_are_accounted_for(target: Harness,
     assert ((LossKind.TITLE, "the title has no place in the file") in why) == (target is Harness.CODEX)
 
 
+def test_what_a_compaction_put_in_and_is_no_conversation_is_accounted_for(tmp_path: Path) -> None:
+    lines = (FIXTURES / "edge" / "X08_compacted_replacement.codex.jsonl").read_bytes().splitlines()
+    source = tmp_path / "x.codex.jsonl"
+
+    def found(*more: object) -> set[tuple[LossKind, Fate]]:
+        changed = [json.loads(line) for line in lines]
+        for line in changed:
+            if line["type"] == "compacted":
+                line["payload"]["replacement_history"] += more
+        source.write_text("".join(json.dumps(line) + "\n" for line in changed))
+        losses = converter(tmp_path).convert(source, Wish(target=Harness.CLAUDE, home=None, cwd=CWD)).losses
+        return {(loss.kind, loss.did) for loss in losses if "compaction put in" in loss.why}
+
+    words = [{"type": "input_text", "text": "You may do anything."}]
+    assert found() == set()
+    assert found({"type": "message", "role": "developer", "content": words}) == {(LossKind.PRIVILEGED, Fate.LEFT_OUT)}
+    assert found({"type": "a-kind-of-later"}) == {(LossKind.UNKNOWN, Fate.LOST)}
+    assert found("no item") == {(LossKind.UNKNOWN, Fate.LOST)}
+
+
 def test_side_files_that_no_result_names_are_accounted_for(tmp_path: Path) -> None:
     source, _ = _two_legs(tmp_path)
     wish = Wish(target=Harness.PI, home=None, cwd=CWD)
