@@ -12,6 +12,7 @@ import click
 import pytest
 
 from hhd.cli import quick, run
+from hhd.cli.capsule_report import typed
 
 
 def test_help_imports_no_vendor() -> None:
@@ -102,3 +103,8 @@ def test_a_file_that_may_not_be_read_is_refused_with_3_and_no_wrong_word(
     for words in (["info"], ["transcript"], ["show"], ["step", "--slice-ms=1"], ["run", "-C", str(tmp_path)]):
         assert run(["capsule", words[0], str(tmp_path / "theirs"), *words[1:]]) == 3
         assert len(capsys.readouterr().err.splitlines()) == 1
+
+
+def test_a_name_that_begins_like_an_option_is_said_as_it_can_be_typed() -> None:
+    assert typed(Path("-x.hhd")) == "./-x.hhd"
+    assert typed(Path("a b.hhd")) == "'a b.hhd'"

@@ -137,7 +137,7 @@ def test_a_panic_is_told_with_its_control_sequences_made_visible(load: Load) -> 
         )
     )
     outcome = Guest.start(program, args=b"{}").run(Slice())
-    assert outcome == Failed(reason="The program panicked: \\x1b[31mred\\x0a\\u202e")
+    assert outcome == Failed(reason="The program panicked: \\x1b[31mred\\x0a\\u202e.")
 
 
 def test_after_a_failure_the_snapshot_before_runs_on(load: Load) -> None:

@@ -112,4 +112,5 @@ def typed(path: Path) -> str:
     """A path as one would type it again."""
     import shlex
 
-    return shlex.quote(visible(str(path), one_line=True))
+    words = str(path)
+    return shlex.quote(visible(f"./{words}" if words.startswith("-") else words, one_line=True))

@@ -243,7 +243,8 @@ class Guest:
         if self._mode == _UNWINDING:  # a frame that finds no room traps, before it writes or after
             return _TOO_DEEP
         if self._panic_text is not None:
-            return f"The program panicked: {self._panic_text}"
+            text = self._panic_text
+            return f"The program panicked: {text}" + ("" if text.endswith((".", "!", "?")) else ".")
         if code == c.TRAP_STACK_OVERFLOW:
             return "The program called itself too deeply."
         if code == c.TRAP_OUT_OF_BOUNDS:
