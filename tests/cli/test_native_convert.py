@@ -75,6 +75,20 @@ def test_wrong_words_end_in_2(home: Path, capsys: pytest.CaptureFixture[str]) ->
     assert run(["native", "convert", str(SOURCE), "--to", "vim"]) == 2
 
 
+def test_without_a_place_for_its_account_nothing_is_converted(
+    home: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    words = ["native", "convert", str(SOURCE), "--to", "codex", "--out", str(home / "out"), "--cwd", str(home / "w")]
+    with monkeypatch.context() as patch:
+        patch.setattr("hhd.node.native_convert.private_folder", lambda folder: home / "not-there")
+        patch.setattr("hhd.node.native_convert._error_key", lambda: b"k" * 32)
+        assert run(words) == 3
+    assert "cannot be written to" in capsys.readouterr().err
+    assert not _rollouts(home)
+    assert run(words) == 0
+    assert len(_rollouts(home)) == 1
+
+
 @pytest.mark.parametrize("folder", ["/w\x00x", "/" + "w" * 5000, "/" + "w" * 300])
 def test_a_session_of_a_folder_that_cannot_be_needs_another(
     folder: str, home: Path, capsys: pytest.CaptureFixture[str]

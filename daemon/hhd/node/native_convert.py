@@ -66,7 +66,7 @@ def convert(
         _refuse_losses(converter.convert(path, Wish(target=target, home=None, cwd=folder, redact=redact)), strict)
     if home is None:
         return Converted(manifest=converter.convert(path, wish), manifest_path=None)
-    with suppress(RefusedError):
+    with suppress(RefusedError, OSError):
         # The way back wants the original even after its client has removed it.
         native.keep(path)
     with _ManifestFile() as file:
@@ -232,7 +232,10 @@ class _ManifestFile:
         self._rows: list[tuple[int, int, int, int]] = []
         self._folder = private_folder(_own_folder() / "manifests")
         self._aside = self._folder / f".{uuid.uuid4().hex}.tmp"
-        self._file = open(self._aside, "wb")  # noqa: SIM115
+        try:
+            self._file = open(self._aside, "wb")  # noqa: SIM115
+        except OSError as error:
+            raise RefusedError(f"{self._folder} cannot be written to ({error.strerror}); nothing was done.") from error
         self._encode = msgspec.json.Encoder().encode_lines
 
     def __enter__(self) -> _ManifestFile:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import errno
 import json
 import os
 import uuid
@@ -12,7 +13,7 @@ from typing import Any
 
 import pytest
 
-from hhd.base.errors import RefusedError
+from hhd.base.errors import Exit, RefusedError, RolledBackError
 from hhd.native.convert.conversion import Converter, Did, Wish
 from hhd.native.convert.history import History
 from hhd.native.opening import open_session
@@ -167,6 +168,21 @@ def test_what_is_written_to_while_it_is_brought_up_to_date_is_not_replaced(
     with pytest.raises(RefusedError, match="meanwhile"):
         converter(tmp_path).convert(source, wish)
     assert first.path.read_bytes().endswith(b'{"type":"label"}\n')
+
+
+@pytest.mark.parametrize("place", ["hhd.base.files.write_all", "hhd.native.convert.history.files.replace"])
+def test_a_full_disk_leaves_nothing_behind(place: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    def full(*_: object, **__: object) -> None:
+        raise OSError(errno.ENOSPC, "No space left on device")
+
+    source, _ = _two_legs(tmp_path)
+    wish = Wish(target=Harness.CODEX, home=tmp_path / "home", cwd=CWD)
+    with monkeypatch.context() as patch, pytest.raises(RolledBackError, match="No space left") as caught:
+        patch.setattr(place, full)
+        converter(tmp_path).convert(source, wish)
+    assert caught.value.exit == Exit.ROLLED_BACK
+    assert [path for path in (tmp_path / "home").rglob("*") if path.is_file()] == []
+    assert converter(tmp_path).convert(source, wish).did is Did.WRITTEN
 
 
 @pytest.mark.parametrize("target", Harness)

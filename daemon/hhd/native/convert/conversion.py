@@ -18,7 +18,7 @@ from pathlib import Path
 from typing import Protocol
 
 from hhd.base.credentials import redacted
-from hhd.base.errors import RefusedError
+from hhd.base.errors import RefusedError, RolledBackError
 from hhd.native.convert.arrange import Arranger, Outlook, outlook
 from hhd.native.convert.folders import has_rollout, place
 from hhd.native.convert.history import Conversion, Hashing, History, Stretch, same
@@ -193,7 +193,8 @@ class Converter:
             lines = _lines(writer, iter(steps), ledger, kept)
             if back is not None:
                 lines = chain(back.first_lines(wish.target, session.id), lines)
-            size = aside.write(lines)
+            with _rolled_back(path):
+                size = aside.write(lines)
             if back is None and not steps.expected.items:
                 raise RefusedError("The session holds nothing that could come along; nothing was written.")
             writing = Hashing(aside.path)
@@ -204,20 +205,21 @@ class Converter:
             assert written is not None and written.size == size
             if source.stat().st_size != size_before:
                 leaf.record = None
-            self._history.record(
-                Conversion(
-                    source_harness=header.harness,
-                    source_id=header.id,
-                    source=was,
-                    source_leaf=leaf.record,
-                    target_harness=wish.target,
-                    target_id=session.id,
-                    target_cwd=wish.cwd,
-                    target=Stretch(path=str(path), size=size, sha256=written.sha256, lines=written.lines),
-                    redacted=wish.redact,
-                    replaced=replaced,
+            with _rolled_back(path):
+                self._history.record(
+                    Conversion(
+                        source_harness=header.harness,
+                        source_id=header.id,
+                        source=was,
+                        source_leaf=leaf.record,
+                        target_harness=wish.target,
+                        target_id=session.id,
+                        target_cwd=wish.cwd,
+                        target=Stretch(path=str(path), size=size, sha256=written.sha256, lines=written.lines),
+                        redacted=wish.redact,
+                        replaced=replaced,
+                    )
                 )
-            )
             if was_there is not None:
                 aside.replace(was_there)
             else:
@@ -343,6 +345,16 @@ class _Leaf:
             if isinstance(item, Gap) or item.live:
                 self.record = item.at.record or f"line {item.at.line}"
             yield item
+
+
+@contextmanager
+def _rolled_back(path: Path) -> Iterator[None]:
+    """What fails before the file is visible (a full disk, a folder that is read-only) has changed nothing."""
+    try:
+        yield
+    except OSError as error:
+        where = f" at {error.filename}" if error.filename else ""
+        raise RolledBackError(f"{path} could not be made ({error.strerror}{where}); nothing was changed.") from error
 
 
 @contextmanager
