@@ -104,6 +104,13 @@ def test_a_pattern_without_meaning_is_said(run: Run, folder: Path, pattern: str)
     assert run("glob", pattern=pattern).is_error
 
 
+def test_a_place_that_cannot_be_searched_is_not_called_a_folder(run: Run, folder: Path) -> None:
+    plant(folder, "a")
+    for list_ in ("glob", "grep"):
+        refused = run(list_, pattern="x", path="none")
+        assert refused.is_error and "The path cannot be searched (No such file or directory)." in refused.output
+
+
 @pytest.mark.parametrize("pattern", ["(", "[", "(?P<x", "*", "a{1000}{1000}{1000}{1000}", "(" * 5000 + ")" * 5000])
 def test_an_expression_without_meaning_is_said(run: Run, folder: Path, pattern: str) -> None:
     plant(folder, "a")

@@ -270,7 +270,7 @@ def main(root: int, folders: list[str]) -> None:
     except MemoryError:
         answer = {"refused": "The pattern needs too much memory."}
     except OSError as error:
-        answer = {"refused": f"The folder cannot be searched ({error.strerror})."}
+        answer = {"refused": f"The path cannot be searched ({error.strerror})."}
     print(json.dumps(answer))  # noqa: T201
 
 
