@@ -12,12 +12,14 @@ import pytest
 from tests.native.native import FIXTURES, Indexed, claude_record, indexed, lines, read, write
 
 from hhd.base.errors import RefusedError
+from hhd.native.cards import card_of
 from hhd.native.opening import open_session
 from hhd.native.source import BLOCK_BYTES, ChangedError, Source
 from hhd_protocol import limits
 from hhd_protocol.transcript import (
     Call,
     Compaction,
+    Harness,
     Message,
     Reason,
     Result,
@@ -437,3 +439,11 @@ def test_a_packed_session_that_is_cut_or_torn_says_so(tmp_path: Path) -> None:
             assert damaged == ([] if is_whole else [Reason.CUT])
     with pytest.raises(RefusedError, match="nothing of it can be unpacked"):
         open_session(write(tmp_path, begin[:20], name))
+
+
+def test_a_packed_session_that_is_damaged_from_its_begin_is_listed_with_a_word(tmp_path: Path) -> None:
+    name = "rollout-2026-11-29T13-22-03-bbbbbbbb-0000-4000-8000-000000000003.jsonl.zst"
+    path = write(tmp_path, b"no such thing", name)
+    card = card_of(Harness.CODEX, str(path), path.stat())
+    assert card is not None
+    assert (card.id, card.note) == ("bbbbbbbb-0000-4000-8000-000000000003", "cannot be unpacked")

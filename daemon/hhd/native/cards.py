@@ -54,8 +54,12 @@ def card_of(harness: Harness, path: str, found: os.stat_result) -> Card | None:
                 head, tail = _ends(source, size)
                 facts = _FACTS[harness](path, head, tail)
                 size *= 8
-    except (OSError, RefusedError):
+    except OSError:
         return None
+    except RefusedError:
+        if harness is not Harness.CODEX or not path.endswith(".zst"):
+            return None
+        facts = {"id": codex_id(os.path.basename(path)) or "", "note": "cannot be unpacked"}
     if facts is None:
         return None
     return Card(
