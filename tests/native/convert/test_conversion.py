@@ -224,6 +224,20 @@ def test_what_a_compaction_put_in_and_is_no_conversation_is_accounted_for(tmp_pa
     assert found("no item") == {(LossKind.UNKNOWN, Fate.LOST)}
 
 
+def test_a_result_with_a_part_that_is_no_object_converts_and_says_so(tmp_path: Path) -> None:
+    raw = (FIXTURES / "edge" / "E21_result_shapes.claude.jsonl").read_bytes()
+    source = tmp_path / "11111111-2222-4333-8444-555555555555.jsonl"
+    lines = [json.loads(line) for line in raw.splitlines()]
+    [content] = [
+        line["message"]["content"][0]["content"] for line in lines if b"tool_reference" in json.dumps(line).encode()
+    ]
+    content.insert(0, [{"type": "image"}])
+    source.write_text("".join(json.dumps(line) + "\n" for line in lines))
+    made = converter(tmp_path).convert(source, Wish(target=Harness.CLAUDE, home=tmp_path / "home", cwd=CWD))
+    assert made.did is Did.WRITTEN
+    assert [loss.did for loss in made.losses if loss.kind is LossKind.UNKNOWN] == [Fate.LOST]
+
+
 def test_side_files_that_no_result_names_are_accounted_for(tmp_path: Path) -> None:
     source, _ = _two_legs(tmp_path)
     wish = Wish(target=Harness.PI, home=None, cwd=CWD)

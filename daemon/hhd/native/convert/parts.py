@@ -6,6 +6,8 @@ import base64
 import binascii
 from collections.abc import Callable
 
+import msgspec
+
 from hhd.native.convert.places import Places
 from hhd_protocol.transcript import Did, Harness, LossKind, MediaPart, OtherPart, Part, TextPart
 
@@ -40,11 +42,20 @@ def _fit(part: Part, places: Places, same: Harness | None, in_result: bool, note
         note(LossKind.TEXT, Did.LEFT_OUT, "a text without content")
         return None
     if isinstance(part, OtherPart):
-        if same is Harness.CLAUDE and in_result:
+        if same is Harness.CLAUDE and in_result and _is_itself(part):
             return part
         note(LossKind.UNKNOWN, Did.LOST, f"a part of kind {part.form[:40]!r} has no place there")
         return None
     return _fit_media(part, places, in_result, note)
+
+
+def _is_itself(part: OtherPart) -> bool:
+    """Whether the JSON of a part is what its kind says: beside parts that are no objects it may be another's."""
+    try:
+        found = msgspec.json.decode(part.json)
+    except (msgspec.DecodeError, RecursionError, UnicodeError):
+        return False
+    return isinstance(found, dict) and found.get("type") == part.form
 
 
 def _fit_media(part: MediaPart, places: Places, in_result: bool, note: Note) -> Part | None:
