@@ -348,3 +348,13 @@ def test_a_fork_does_not_come_back_to_where_its_base_is_not(tmp_path: Path) -> N
         assert reading.header.refused is None
     (tmp_path / "codex" / "sessions" / base.name).write_bytes(base.read_bytes())
     assert converter(tmp_path).convert(there.path, replace(wish, anew=True)).returned
+
+
+def test_what_does_not_read_back_is_not_published(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    source, _ = _two_legs(tmp_path)
+    wish = Wish(target=Harness.CODEX, home=tmp_path / "home", cwd=CWD)
+    with monkeypatch.context() as patch, pytest.raises(RolledBackError, match="does not read back"):
+        patch.setattr("hhd.native.convert.conversion.row_of", lambda *_: [])
+        converter(tmp_path).convert(source, wish)
+    assert [path for path in (tmp_path / "home").rglob("*") if path.is_file()] == []
+    assert converter(tmp_path).convert(source, wish).did is Did.WRITTEN

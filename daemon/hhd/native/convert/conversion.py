@@ -288,7 +288,7 @@ class Converter:
             reading.close()
         added = found if whole else found[len(found) - len(expected.row) :]
         if added != expected.row:
-            raise AssertionError("what was written does not read back as what was meant; nothing was published")
+            raise RolledBackError("What was written does not read back as what was meant; nothing was published.")
 
     def _manifest(
         self,
