@@ -452,7 +452,6 @@ class CodexReading(Reading):
                 if standin is None:
                     book.change(LossKind.UNKNOWN, Did.LOST, UNKNOWN_STANDIN, At(number, line, None, part))
                     continue
-                before = len(put)
                 spoken = standin.role == "user" and mark_of(said_text(standin)) is None
                 at = At(number, line, standin.id, part)
                 why = translator.item(standin, at, time, live, spoken, put)
@@ -460,10 +459,10 @@ class CodexReading(Reading):
                     book.change(LossKind.UNKNOWN, Did.LOST, UNKNOWN_STANDIN, at)
                 elif why is Reason.VENDOR_TEXT:
                     book.change(LossKind.PRIVILEGED, Did.LEFT_OUT, VENDOR_STANDIN, at)
-                for item in put[before:]:
-                    if _is_summary(item, payload.message):
-                        put.remove(item)
-                        summary, summary_is_sent = parts_text(item.parts), True  # type: ignore[union-attr]
+            found = _summary_among(put, payload.message)
+            if found is not None:
+                summary, summary_is_sent = parts_text(found.parts), True
+                put = [item for item in put if item is not found]
             if not last:
                 put = [i if type(i) is Message else msgspec.structs.replace(i, live=False) for i in put]
         out.append(
@@ -516,10 +515,15 @@ def said_text(payload: Payload) -> str:
     return (parts[0].text or "") if parts else ""
 
 
-def _is_summary(item: Item, message: str | None) -> bool:
-    if type(item) is Note and item.label == SUMMARY_KIND:
-        return True
-    return type(item) is Message and bool(message) and item.parts == (TextPart(message or ""),)
+def _summary_among(put: list[Item], message: str | None) -> Note | Message | None:
+    """The summary in a replacement history: what is marked as one, else the last text equal to `message`."""
+    equal: Message | None = None
+    for item in put:
+        if isinstance(item, Note) and item.label == SUMMARY_KIND:
+            return item
+        if isinstance(item, Message) and message and item.parts == (TextPart(message),):
+            equal = item
+    return equal
 
 
 def _first_line(source: Source) -> bytes:

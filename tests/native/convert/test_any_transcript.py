@@ -14,7 +14,7 @@ from hhd.base.errors import RefusedError
 from hhd.native.convert.conversion import Converter, Reading, Wish
 from hhd.native.convert.history import History
 from hhd.native.opening import open_session
-from hhd_protocol.transcript import Call, Harness, Result
+from hhd_protocol.transcript import At, Call, Compaction, Harness, Header, Message, Result, SourceFile, TextPart
 
 
 def convert(source: Invented, target: Harness, folder: Path) -> tuple[list[object], object]:
@@ -63,3 +63,14 @@ def test_the_same_for_many_more(target: Harness, source: Invented) -> None:
     with tempfile.TemporaryDirectory() as folder:
         items, losses = convert(source, target, Path(folder))
     assert unaccounted(source.all_items, items, losses) == []  # type: ignore[arg-type]
+
+
+def test_a_kept_text_equal_to_the_summary_stays_what_the_person_said(tmp_path: Path) -> None:
+    said = Message(at=At(0, 1, "r1"), parts=(TextPart("the same words"),))
+    fold = Compaction(at=At(0, 2, "r2"), summary="the same words")
+    header = Header(harness=Harness.CLAUDE, id="11111111-2222-4333-8444-555555555555", files=(SourceFile(path="x"),))
+    items, _ = convert(Invented(header=header, all_items=[said, fold]), Harness.CODEX, tmp_path)
+    assert [(type(item).__name__, getattr(item, "summary", None)) for item in items] == [
+        ("Compaction", "the same words"),
+        ("Message", None),
+    ]
