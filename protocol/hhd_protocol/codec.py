@@ -48,6 +48,17 @@ def decode(raw: bytes, *, bytes_max: int = CBOR_BYTES_MAX) -> Value:
     return value  # type: ignore[no-any-return]
 
 
+def decode_own(raw: bytes) -> Value:
+    """Return the value that `raw` encodes, which `encode` wrote and a seal of this device has kept since.
+
+    A third of the time of `decode`: the canonical form is not checked again. Raises FormatError.
+    """
+    try:
+        return cbor2.loads(raw)  # type: ignore[no-any-return]
+    except (cbor2.CBORDecodeError, ValueError, TypeError, RecursionError, OverflowError, MemoryError) as error:
+        raise FormatError("the bytes are not CBOR") from error
+
+
 def sequence(raw: bytes) -> Iterator[bytes]:
     """Cut `raw`, encodings end to end, into one encoding after the other; raises FormatError where that fails."""
     source = io.BytesIO(raw)

@@ -152,3 +152,6 @@ ARCHIVE_PIECE_BYTES = 1024 * 1024
 
 ARCHIVE_FILES_MAX = 20_000
 """Files of one original: a session with ten thousand spilled outputs is beyond any seen."""
+
+TITLE_BYTES_MAX = 1024
+"""The title of a session or the name of a device, in UTF-8: a line of text in any script; a list shows less of it."""

@@ -16,6 +16,7 @@ from dataclasses import dataclass, field
 from pathlib import Path
 
 from hhd.base import files
+from hhd.store.catalogue import CATALOGUE
 from hhd.store.check import Check, Report
 from hhd.store.checkpoints import Checkpoint, decode_checkpoint
 from hhd.store.database import FILE, OBJECTS, ROWS, Database
@@ -176,7 +177,10 @@ def _rebuild(store: Store, result: Repaired) -> None:
         for scope in (b"", *sessions):
             for table, length in _ledger(store, scope).items():
                 lost = store.rows.mend_log(table, scope, length)
-                if lost and table not in (DIRECTORY, CHECKPOINTS):
+                if lost and table == CATALOGUE:
+                    store.rows.cut(table, scope, 0)
+                    result.done.append("the catalogue of sessions was emptied; the next list makes it again")
+                elif lost and table not in (DIRECTORY, CHECKPOINTS):
                     whose = f"session {scope.hex()[:16]}" if scope else "the store"
                     result.lost.append(f"{lost} of {length} rows of {table} of {whose}")
         listed = _listed(store, DIRECTORY, b"")

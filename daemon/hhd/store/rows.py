@@ -12,6 +12,7 @@ from __future__ import annotations
 
 import hashlib
 from collections.abc import Callable, Iterator
+from contextlib import AbstractContextManager
 
 from hhd.store.database import ROWS, SPARE, Database
 from hhd.store.errors import DamagedStoreError
@@ -38,6 +39,10 @@ class Rows:
         """Return the name of a row: 16 bytes."""
         text = b"%s\0%d\0%s%s" % (table.encode("ascii"), len(scope), scope, key)
         return hashlib.blake2b(text, digest_size=_NAME_BYTES, key=self._name_key, person=b"hhd1.row").digest()
+
+    def transaction(self) -> AbstractContextManager[None]:
+        """What is written within becomes durable together, as `Database.transaction` says."""
+        return self._database.transaction()
 
     def get(self, table: str, scope: bytes, key: bytes) -> bytes | None:
         """Return the value of a row, None if there is no such row; raises DamagedStoreError."""
@@ -145,6 +150,24 @@ class Rows:
         """Return the value at `position` of a log, None past its end."""
         return self.get(table, scope, _number(position))
 
+    def put_at(self, table: str, scope: bytes, position: int, value: bytes) -> None:
+        """Set the value at `position` of a log; at its end, as the ledger has it, this adds a row."""
+        with self._database.transaction():
+            ledger = self.ledger(scope)
+            assert 0 <= position <= ledger.get(table, 0)
+            self.put(table, scope, _number(position), value)
+            if position == ledger.get(table, 0):
+                self.keep_ledger(scope, {**ledger, table: position + 1})
+
+    def cut(self, table: str, scope: bytes, length: int) -> None:
+        """Shorten a log to its first `length` rows, also where damage left gaps."""
+        with self._database.transaction():
+            ledger = self.ledger(scope)
+            for position in range(length, ledger.get(table, 0)):
+                self.delete(table, scope, _number(position))
+            self._lengths.pop((table, scope), None)
+            self.keep_ledger(scope, {**ledger, table: min(length, ledger.get(table, 0))})
+
     def remove_log(self, table: str, scope: bytes) -> int:
         """Remove a whole log, or listing, and return how many rows it had."""
         with self._database.transaction():
@@ -208,6 +231,12 @@ class Rows:
         """Return the entries of a listing, oldest first."""
         joined = b"".join(self.log(table, scope))
         return [joined[i : i + ENTRY_BYTES] for i in range(0, len(joined), ENTRY_BYTES)]
+
+    def listing_length(self, table: str, scope: bytes) -> int:
+        """Return how many entries a listing has; two rows are read, however many there are."""
+        last = self.length(table, scope) - 1
+        block = self.at(table, scope, last) if last >= 0 else None
+        return last * BLOCK_ENTRIES + len(block) // ENTRY_BYTES if block is not None else 0
 
     def relist(self, table: str, scope: bytes, entries: list[bytes]) -> None:
         """Replace a listing."""

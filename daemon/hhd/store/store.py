@@ -23,6 +23,7 @@ from pathlib import Path
 
 from hhd.base.paths import private_folder
 from hhd.store import locks
+from hhd.store.catalogue import Catalogue
 from hhd.store.checkpoints import Checkpoint, decode_checkpoint
 from hhd.store.database import FILE, Database
 from hhd.store.errors import BusyError, DamagedStoreError, FullStoreError, MissingError, ThinnedError
@@ -98,6 +99,7 @@ class Store:
         self._lock_key = derive(seed, "locks")
         self.rows = Rows(database, derive(seed, "store"), random)
         self.objects = Objects(database)
+        self.catalogue = Catalogue(self.rows)
         self.families = Families(self.rows, random)
 
     @classmethod
@@ -192,6 +194,10 @@ class Store:
                 raise MissingError(f"There is no session {session.hex()[:16]} in this store.")
         raise DamagedStoreError(f"The row of session {session.hex()[:16]} is not in the form it was written in.")
 
+    def sessions_count(self) -> int:
+        """Return how many sessions there are, without reading the list."""
+        return self.rows.listing_length(DIRECTORY, b"")
+
     def create_session(self, session: SessionId, *, family: FamilyId | None = None) -> Session:
         """Make a session, in a family of its own or (a fork) in the `family` of another; again changes nothing."""
         with self.transaction():
@@ -213,6 +219,7 @@ class Store:
             for table in (CHECKPOINTS, *tables):
                 self.rows.remove_log(table, session)
             self.rows.delete(SESSION, b"", session)
+            self.catalogue.remove(session)
             left = [one for one in self.sessions() if one != session]
             self.rows.relist(DIRECTORY, b"", [bytes(one) for one in left])
             if not any(self.session(one).family == family for one in left):

@@ -1,0 +1,184 @@
+"""What a list says of a session: one line's worth of facts, kept in the store's catalogue as they change.
+
+Whoever changes a session calls `change` (or `put`) in the same transaction. The catalogue is a projection: what is
+missing from it or damaged is described anew from the session itself when the list is next read.
+"""
+
+from __future__ import annotations
+
+import enum
+from collections.abc import Callable, Mapping
+from typing import NamedTuple
+
+from hhd.store.errors import DamagedStoreError, MissingError
+from hhd.store.store import Store
+from hhd_protocol.codec import Value, decode_own, encode
+from hhd_protocol.errors import FormatError, NewerVersionError
+from hhd_protocol.ids import CheckpointId, DeviceId, SessionId
+from hhd_protocol.limits import PATH_HINT_BYTES_MAX, TITLE_BYTES_MAX
+
+VERSION = 1
+WORDS_BYTES_MAX = 256
+"""The name of a program, or what a session waits for: a few words; longer ones are cut."""
+
+
+class State(enum.StrEnum):
+    """What a session is doing, in the words that a person reads."""
+
+    RUNNING = "running"
+    WAITING = "waiting for you"
+    PAUSED = "paused"
+    FINISHED = "finished"
+    FAILED = "failed"
+    UNCERTAIN = "uncertain"
+    FENCED = "fenced"
+    DAMAGED = "damaged"
+
+
+_STATES: Mapping[object, State] = {state.value: state for state in State}
+
+
+class Listed(NamedTuple):
+    """One session in a list. A named tuple, since ten thousand are made for each `hhd ls`; change it by `_replace`.
+
+    `owner`: the device that may advance it; `token`: the number of its token. `heads`: how many there are, more than
+    one compete. `picked`: the head a person prefers. `at_ms`: wall clock of the last change, for showing only.
+    `waiting`: what for, in words. `folder`: where it works, a hint.
+    """
+
+    id: SessionId
+    title: str
+    program: str = ""
+    state: State = State.PAUSED
+    owner: DeviceId = DeviceId(b"")
+    token: int = 0
+    heads: int = 1
+    archived: bool = False
+    picked: CheckpointId | None = None
+    at_ms: int = 0
+    turns: int = 0
+    waiting: str = ""
+    folder: str = ""
+
+    def encoded(self) -> bytes:
+        """Return the value for the catalogue; texts past their bounds are cut and end in an ellipsis."""
+        texts = {
+            "title": clipped(self.title, TITLE_BYTES_MAX),
+            "program": clipped(self.program, WORDS_BYTES_MAX),
+            "waiting": clipped(self.waiting, WORDS_BYTES_MAX),
+            "folder": clipped(self.folder, PATH_HINT_BYTES_MAX),
+            "state": self.state.value,
+        }
+        return encode([VERSION, *self._replace(**texts)])  # type: ignore[arg-type]
+
+
+_FIELDS = (bytes, str, str, str, bytes, int, int, bool, bytes, int, int, str, str)
+_SHAPES = frozenset({(int, *_FIELDS), (int, *_FIELDS[:8], type(None), *_FIELDS[9:])})
+
+
+def decoded(raw: bytes) -> Listed:
+    """Return what `Listed.encoded` gave; raises FormatError, NewerVersionError."""
+    fields = decode_own(raw)
+    if type(fields) is not list:
+        raise FormatError("an entry of the catalogue is not a list of fields")
+    return _listed(fields)
+
+
+def _listed(fields: list[Value]) -> Listed:
+    if tuple(map(type, fields)) not in _SHAPES or fields[0] != VERSION or fields[4] not in _STATES:
+        if fields and type(fields[0]) is int and fields[0] > VERSION:
+            raise NewerVersionError("an entry of the catalogue was written by a newer hhd")
+        raise FormatError("an entry of the catalogue is not in the form it was written in")
+    fields[4] = _STATES[fields[4]]
+    return Listed._make(fields[1:])
+
+
+def clipped(text: str, bytes_max: int) -> str:
+    """Return `text`, or as much of its begin as fits `bytes_max` of UTF-8 with an ellipsis behind.
+
+    Lone surrogates, which have no UTF-8, become question marks.
+    """
+    raw = text.encode("utf-8", "replace")
+    if len(raw) <= bytes_max:
+        return raw.decode("utf-8")
+    return raw[: bytes_max - 3].decode("utf-8", "ignore") + "…"
+
+
+def put(store: Store, listed: Listed) -> None:
+    """Set what is shown of a session, in the caller's transaction if there is one."""
+    store.catalogue.put(listed.id, listed.encoded())
+
+
+def get(store: Store, session: SessionId) -> Listed | None:
+    """Return what is shown of a session; None if nothing is, or it is damaged and will be described anew."""
+    try:
+        raw = store.catalogue.get(session)
+        return None if raw is None else decoded(raw)
+    except (DamagedStoreError, FormatError):
+        return None
+
+
+def change(store: Store, session: SessionId, **fields: object) -> Listed:
+    """Change some fields of what is shown of a session and return it all, in the caller's transaction if there is one.
+
+    A session that nothing was shown of is described first.
+    """
+    with store.transaction():
+        listed = (get(store, session) or described(store, session))._replace(**fields)  # type: ignore[arg-type]
+        put(store, listed)
+    return listed
+
+
+Describe = Callable[[Store, SessionId], Listed]
+
+
+def described(store: Store, session: SessionId) -> Listed:
+    """Say what the store alone knows of a session; raises MissingError if it has none of this id."""
+    store.session(session)
+    checkpoints = [store.checkpoint(one) for one in store.checkpoint_ids(session)]
+    parents = {parent for one in checkpoints for parent in one.parents}
+    return Listed(
+        id=session,
+        title="",
+        owner=store.device,
+        heads=sum(one.id not in parents for one in checkpoints),
+        at_ms=max((one.at_ms for one in checkpoints), default=0),
+        turns=sum(one.turn for one in checkpoints),
+    )
+
+
+def listed(store: Store, describe: Describe = described) -> list[Listed]:
+    """Return what is shown of every session of the store, in no order.
+
+    What the catalogue lacks is made with `describe` and kept. Raises DamagedStoreError if the list of sessions itself
+    is damaged.
+    """
+    try:
+        with store.snapshot():
+            raw, count = store.catalogue.entries(), store.sessions_count()
+        if len(raw) == count:
+            return [decoded(value) for value in raw.values()]
+    except (DamagedStoreError, FormatError):
+        pass
+    return mended(store, describe)
+
+
+def mended(store: Store, describe: Describe = described) -> list[Listed]:
+    """Make the catalogue again as far as it is missing or damaged, and return it."""
+    with store.transaction():
+        known = store.catalogue.sound_entries()
+        all_listed = [_kept(store, session, known.get(session), describe) for session in store.sessions()]
+        store.catalogue.refill((one.id, one.encoded()) for one in all_listed)
+    return all_listed
+
+
+def _kept(store: Store, session: SessionId, raw: bytes | None, describe: Describe) -> Listed:
+    try:
+        if raw is not None:
+            return decoded(raw)
+    except FormatError:
+        pass
+    try:
+        return describe(store, session)
+    except (DamagedStoreError, MissingError):
+        return Listed(id=session, title="", state=State.DAMAGED, owner=store.device, heads=0)
