@@ -15,10 +15,9 @@ import enum
 from collections.abc import Iterable, Mapping
 from dataclasses import dataclass
 
+from hhd_protocol.ids import DeviceId, EffectId, StatementId
 from hhd_protocol.statements import (
     Checkpoint,
-    DeviceId,
-    EffectId,
     EffectKind,
     Intent,
     Progress,
@@ -27,7 +26,6 @@ from hhd_protocol.statements import (
     Revocation,
     Role,
     Statement,
-    StatementId,
 )
 
 

@@ -25,8 +25,20 @@ ObjectName = NewType("ObjectName", bytes)
 PageId = NewType("PageId", bytes)
 """Content, for who can read it: keyed BLAKE2b, 32 bytes."""
 
-SessionId = NewType("SessionId", bytes)
-"""A session, its own and never a native id: the 32-byte hash of the record that created it."""
+StatementId = NewType("StatementId", bytes)
+"""What a device signed in a session: the SHA-256 of the signed bytes (`lineage.md`)."""
 
-CheckpointId = NewType("CheckpointId", bytes)
-"""A checkpoint: the SHA-256 of its record."""
+SessionId = NewType("SessionId", StatementId)
+"""A session, its own and never a native id: the id of the record that created it."""
+
+CheckpointId = NewType("CheckpointId", StatementId)
+"""A checkpoint: the id of its record."""
+
+EffectId = NewType("EffectId", bytes)
+"""An effect: the 32-byte hash of its session and its position in the journal, never of a device or a token."""
+
+Incarnation = NewType("Incarnation", bytes)
+"""One opening of a store: 16 random bytes. What was acknowledged holds for one of them."""
+
+TransferId = NewType("TransferId", bytes)
+"""One handoff of a session to another device: 16 random bytes."""

@@ -155,3 +155,29 @@ ARCHIVE_FILES_MAX = 20_000
 
 TITLE_BYTES_MAX = 1024
 """The title of a session or the name of a device, in UTF-8: a line of text in any script; a list shows less of it."""
+STATEMENT_BYTES_MAX = 1024 * 1024
+"""One signed statement: an ordinary checkpoint has 400 bytes, a tombstone of 100,000 checkpoints 800 KB."""
+
+STATEMENT_PARENTS_MAX = 16
+"""Parents of a checkpoint: one, or two where a person joined a competing head."""
+
+STATEMENT_OBJECTS_MAX = 16384
+"""Sealed objects that came with one checkpoint: at 64 MiB each, a terabyte."""
+
+STATEMENT_EFFECTS_MAX = 4096
+"""Effects that one statement speaks of: a guest has one at a time, and a checkpoint at each border of one."""
+
+STATEMENT_REASON_BYTES_MAX = 1024
+"""Why a person took a session over: a sentence or two."""
+
+STATEMENT_WORKSPACE_BYTES_MAX = 64
+"""The name of a capture of the workspace: a hash, perhaps with its kind."""
+
+STATEMENT_COUNT_MAX = 2**53 - 1
+"""Numbers, positions and times in a statement: exact in every language that may read one."""
+
+TOMBSTONE_HEADS_MAX = 1024
+"""Heads of a removed session: each is a line of work made apart from the others."""
+
+TOMBSTONE_COVERS_MAX = 100_000
+"""Checkpoints that a tombstone covers, 8 bytes each: at one a minute, two months without a pause."""

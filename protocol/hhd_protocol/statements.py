@@ -10,11 +10,8 @@ from __future__ import annotations
 import enum
 from collections.abc import Mapping
 from dataclasses import dataclass, field
-from typing import NewType
 
-StatementId = NewType("StatementId", bytes)
-DeviceId = NewType("DeviceId", bytes)
-EffectId = NewType("EffectId", bytes)
+from hhd_protocol.ids import DeviceId, EffectId, Sha256, StatementId
 
 
 class Role(enum.Enum):
@@ -101,9 +98,32 @@ class Revocation(Statement):
 
 
 @dataclass(frozen=True, kw_only=True)
-class Intent:
-    """`by` said that it was about to run `effect` under `token`."""
+class Intent(Statement):
+    """`by` was about to run `effect` under `token`; `request`: digest of what was asked (None: not said)."""
 
     effect: EffectId
-    by: DeviceId
     token: StatementId
+    request: Sha256 | None = None
+
+
+@dataclass(frozen=True, kw_only=True)
+class Receipt(Statement):
+    """`by`, fenced meanwhile, got an answer to `effect`, which it had begun under `token`; `reply`: its digest."""
+
+    effect: EffectId
+    token: StatementId
+    reply: Sha256 | None = None
+
+
+@dataclass(frozen=True, kw_only=True)
+class Tombstone(Statement):
+    """A person removed the session everywhere, with these `heads`.
+
+    `covers`: the first 8 bytes of the id of each checkpoint that the removing device knew.
+    """
+
+    heads: tuple[StatementId, ...]
+    covers: frozenset[bytes]
+
+
+Fact = Record | Checkpoint | Revocation | Intent | Receipt | Tombstone

@@ -10,10 +10,9 @@ from typing import Any
 import pytest
 
 from hhd_protocol.fencing import View, resolve
+from hhd_protocol.ids import DeviceId, EffectId, StatementId
 from hhd_protocol.statements import (
     Checkpoint,
-    DeviceId,
-    EffectId,
     EffectKind,
     Intent,
     Progress,
@@ -21,7 +20,6 @@ from hhd_protocol.statements import (
     RecordKind,
     Revocation,
     Role,
-    StatementId,
 )
 
 FOLDER = Path(__file__).parents[1] / "fixtures" / "fencing"
@@ -90,8 +88,15 @@ def view_of(case: dict[str, Any], rng: random.Random) -> View:
             for v in set_of(case["revocations"])
         ],
         intents=[
-            Intent(effect=EffectId(i["effect"].encode()), by=DeviceId(i["by"].encode()), token=_sid(i["token"]))
-            for i in set_of(case.get("intents", []))
+            Intent(
+                id=_sid(f"intent {number}"),
+                after=_sid(f"before intent {number}"),
+                signature_good=True,
+                effect=EffectId(i["effect"].encode()),
+                by=DeviceId(i["by"].encode()),
+                token=_sid(i["token"]),
+            )
+            for number, i in set_of(list(enumerate(case.get("intents", []))))
         ],
         kinds={EffectId(e.encode()): EffectKind(k["kind"]) for e, k in case.get("effects", {}).items()},
     )

@@ -1,21 +1,26 @@
 """Checkpoints as this store keeps them: what a session was at one moment, and what its content needs.
 
-The record that lineage signs is opaque here; beside it stands what retention and `hhd check` need to know without
-understanding it. All of it is one sealed row, found by id; a session lists its ids in the order they came.
+The signed record says the same as what stands beside it, except where the content is (`payload` holds references, the
+record their root hash) and that it was thinned. All of it is one sealed row, found by id; a session lists its ids in
+the order they came.
 """
 
 from __future__ import annotations
 
 import functools
 import hashlib
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field
 
 from hhd.store.errors import DamagedStoreError
+from hhd_protocol.bodies import CheckpointBody
 from hhd_protocol.codec import Value, decode, encode
 from hhd_protocol.errors import FormatError
-from hhd_protocol.ids import CheckpointId, EpochId, ObjectName, SessionId, Sha256
+from hhd_protocol.ids import CheckpointId, DeviceId, EpochId, Incarnation, ObjectName, SessionId, Sha256, StatementId
+from hhd_protocol.lineage import Signed
+from hhd_protocol.lineage import decode as decode_statement
 from hhd_protocol.objects import Ref
+from hhd_protocol.statements import Progress
 
 VERSION = 1
 
@@ -62,7 +67,63 @@ class Checkpoint:
     @functools.cached_property
     def id(self) -> CheckpointId:
         """Its id: the hash of its record, or of what stands here while it has none."""
-        return CheckpointId(hashlib.sha256(self.record or encode(self._fields()[:-2])).digest())
+        return CheckpointId(StatementId(hashlib.sha256(self.record or encode(self._fields()[:-2])).digest()))
+
+    def body(
+        self,
+        *,
+        by: DeviceId,
+        after: StatementId | None,
+        seq: int,
+        incarnation: Incarnation,
+        token: StatementId,
+        effects: Mapping[int, Progress] | None = None,
+        journal: Mapping[int, Progress] | None = None,
+    ) -> CheckpointBody:
+        """Return what is to be signed as its record (`lineage.md`)."""
+        return CheckpointBody(
+            session=self.session,
+            by=by,
+            after=after,
+            seq=seq,
+            incarnation=incarnation,
+            at_ms=self.at_ms,
+            token=token,
+            parents=self.parents,
+            payload=self.payload.root(),
+            objects=self.objects,
+            position=self.journal,
+            workspace=self.workspace,
+            effects=effects or {},
+            turn=self.turn,
+            journal=journal,
+        )
+
+    def signed(self) -> Signed | None:
+        """Return its record, None if it has none.
+
+        Raises FormatError if that is no statement, or does not say what stands beside it.
+        """
+        if not self.record:
+            return None
+        signed = decode_statement(self.record)
+        body = signed.body
+        if not isinstance(body, CheckpointBody):
+            raise FormatError("the record of a checkpoint is a statement of another kind")
+        pairs = {
+            "session": (body.session, self.session),
+            "parents": (body.parents, self.parents),
+            "content": (body.payload, self.payload.root()),
+            "objects": (body.objects, self.objects),
+            "position in the journal": (body.position, self.journal),
+            "workspace": (body.workspace, self.workspace),
+            "border of a turn": (body.turn, self.turn),
+            "time": (body.at_ms, self.at_ms),
+        }
+        for what, (said, here) in pairs.items():
+            if said != here:
+                raise FormatError(f"the record of a checkpoint says another {what} than stands beside it")
+        return signed
 
     def encoded(self) -> bytes:
         """Return the value of its row."""
@@ -82,6 +143,10 @@ class Checkpoint:
             self.record,
             self.thinned,
         ]
+
+
+Sign = Callable[[Checkpoint], bytes]
+"""Makes the signed record of a checkpoint that has none yet."""
 
 
 def decode_checkpoint(raw: bytes) -> Checkpoint:
@@ -105,8 +170,8 @@ def decode_checkpoint(raw: bytes) -> Checkpoint:
             thinned,
         ]:
             return Checkpoint(
-                session=SessionId(session),
-                parents=tuple(CheckpointId(one) for one in parents if isinstance(one, bytes)),
+                session=SessionId(StatementId(session)),
+                parents=tuple(CheckpointId(StatementId(one)) for one in parents if isinstance(one, bytes)),
                 payload=_payload(payload),
                 objects=tuple(ObjectName(names[i : i + 32]) for i in range(0, len(names), 32)),
                 journal=journal,

@@ -7,8 +7,9 @@ objects that nothing refers to, and `hhd gc` frees them (it leaves them alone wh
 from __future__ import annotations
 
 from collections.abc import Iterable
+from dataclasses import replace
 
-from hhd.store.checkpoints import Checkpoint, Payload
+from hhd.store.checkpoints import Checkpoint, Payload, Sign
 from hhd.store.store import Store
 from hhd_protocol.ids import CheckpointId, ObjectName, SessionId
 from hhd_protocol.objects import Ref
@@ -25,6 +26,7 @@ def import_log(
     *,
     parent: CheckpointId | None = None,
     turn: bool = True,
+    sign: Sign | None = None,
 ) -> CheckpointId:
     """Append `pieces` to the record log `name` of `session` and return the checkpoint that has it.
 
@@ -58,13 +60,12 @@ def import_log(
         last = writer.last if writer.last is not None else writer.append(b"")
         with store.transaction():
             store_waiting()
-            return store.commit(
-                Checkpoint(
-                    session=session,
-                    parents=() if parent is None else (parent,),
-                    payload=Payload(image=before.image, logs={**before.logs, name: last}, module=before.module),
-                    objects=tuple(objects),
-                    at_ms=store.now_ms(),
-                    turn=turn,
-                )
+            bare = Checkpoint(
+                session=session,
+                parents=() if parent is None else (parent,),
+                payload=Payload(image=before.image, logs={**before.logs, name: last}, module=before.module),
+                objects=tuple(objects),
+                at_ms=store.now_ms(),
+                turn=turn,
             )
+            return store.commit(replace(bare, record=sign(bare)) if sign else bare)

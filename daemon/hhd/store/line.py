@@ -6,9 +6,10 @@ transaction: objects, row and list become durable together, or the store is as b
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Mapping, Sequence
+from dataclasses import replace
 
-from hhd.store.checkpoints import Checkpoint, Payload
+from hhd.store.checkpoints import Checkpoint, Payload, Sign
 from hhd.store.image_writer import ImageWriter
 from hhd.store.log_writer import LogWriter
 from hhd.store.reading import Image
@@ -17,9 +18,6 @@ from hhd.store.store import Store
 from hhd_protocol.abi import Snapshot
 from hhd_protocol.ids import CheckpointId, ObjectName, SessionId, Sha256
 from hhd_protocol.objects import Ref
-
-Sign = Callable[[Payload, tuple[ObjectName, ...]], bytes]
-"""Makes the signed record of a checkpoint out of its payload and the names of its new objects."""
 
 
 class Line:
@@ -55,7 +53,9 @@ class Line:
         """Store the next checkpoint, durable when this returns, and make it the head.
 
         `changed`: numbers of the pages of `snapshot` that may differ from the checkpoint before (None: all are
-        compared). `logs`: what was appended to each record log. Raises FullStoreError, with the head as it was.
+        compared). `logs`: what was appended to each record log. `sign` is given the checkpoint without its record and
+        returns that record, within the transaction, so what it adds to the store becomes durable with the checkpoint.
+        Raises FullStoreError, with the head as it was.
         """
         try:
             with self._store.transaction():
@@ -66,18 +66,17 @@ class Line:
                     logs={**self._payload.logs, **{n: self._append(n, text) for n, text in (logs or {}).items()}},
                     module=module or self._payload.module,
                 )
-                objects = tuple(self._made)
-                made = Checkpoint(
+                bare = Checkpoint(
                     session=self.session,
                     parents=() if self.head is None else (self.head,),
                     payload=payload,
-                    objects=objects,
+                    objects=tuple(self._made),
                     journal=journal,
                     workspace=workspace,
                     at_ms=self._store.now_ms(),
                     turn=turn,
-                    record=sign(payload, objects) if sign else b"",
                 )
+                made = replace(bare, record=sign(bare)) if sign else bare
                 self._store.commit(made)
         except BaseException:
             self._images, self._logs, self._numbers, self._before = None, {}, [], None

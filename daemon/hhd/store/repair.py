@@ -39,7 +39,7 @@ from hhd.store.store import (
 from hhd_protocol.codec import decode, encode
 from hhd_protocol.crypto import derive, device_id, public_key
 from hhd_protocol.errors import FormatError
-from hhd_protocol.ids import CheckpointId, FamilyId, SessionId
+from hhd_protocol.ids import CheckpointId, FamilyId, SessionId, StatementId
 from hhd_protocol.objects import SealedObject, object_name
 
 
@@ -151,14 +151,14 @@ def _rebuild(store: Store, result: Repaired) -> None:
             case [1, bytes(), bytes(), list(), bytes(one)] if name == store.rows.name(FAMILY, b"", one):
                 families.append(FamilyId(one))
             case [1, bytes(one), bytes(named)] if name == store.rows.name(SESSION, b"", named):
-                sessions[SessionId(named)] = FamilyId(one)
+                sessions[SessionId(StatementId(named))] = FamilyId(one)
             case [1, bytes(named), *rest] if len(rest) == 9:
                 try:
                     checkpoint = decode_checkpoint(value)
                 except DamagedStoreError:
                     continue
                 if name == store.rows.name(CHECKPOINT, b"", checkpoint.id):
-                    found.setdefault(SessionId(named), {})[checkpoint.id] = checkpoint
+                    found.setdefault(SessionId(StatementId(named)), {})[checkpoint.id] = checkpoint
     with store.transaction():
         for one in families:
             store.families.copy(one)
@@ -201,7 +201,7 @@ def _relist_checkpoints(
     listed = _listed(store, CHECKPOINTS, session)
     for gone in set(listed) - found.keys():
         result.lost.append(f"checkpoint {gone.hex()[:16]} of session {session.hex()[:16]}: its row is gone")
-    kept = [CheckpointId(one) for one in listed if one in found]
+    kept = [CheckpointId(StatementId(one)) for one in listed if one in found]
     missing = sorted((one for one in found if one not in kept), key=lambda one: (found[one].at_ms, one))
     ordered: list[CheckpointId] = list(kept)
     for one in missing:  # Behind its parents, before its children.

@@ -34,10 +34,21 @@ from hhd.store.note import note_device, note_is_current, noted_device
 from hhd.store.objects import Objects
 from hhd.store.reading import Reader
 from hhd.store.rows import Rows
+from hhd.store.statements import Statements
 from hhd.store.wal import read_log
 from hhd_protocol.codec import decode, encode
 from hhd_protocol.crypto import derive, device_id, device_text, public_key
-from hhd_protocol.ids import CheckpointId, DeviceId, EpochId, FamilyId, ObjectName, SessionId, Sha256
+from hhd_protocol.ids import (
+    CheckpointId,
+    DeviceId,
+    EpochId,
+    FamilyId,
+    Incarnation,
+    ObjectName,
+    SessionId,
+    Sha256,
+    StatementId,
+)
 from hhd_protocol.objects import Ref
 
 OPEN_SECONDS = 5.0
@@ -94,13 +105,14 @@ class Store:
         self.folder, self.limits, self.database, self.now_ms = folder, limits, database, now_ms
         self.random, self._opened = random, opened
         self.device: DeviceId = device_id(public_key(seed))
-        self.incarnation = random(16)
+        self.incarnation = Incarnation(random(16))
         """Drawn at each opening: what was acknowledged holds for one incarnation."""
         self._lock_key = derive(seed, "locks")
         self.rows = Rows(database, derive(seed, "store"), random)
         self.objects = Objects(database)
         self.catalogue = Catalogue(self.rows)
         self.families = Families(self.rows, random)
+        self.statements = Statements(self)
 
     @classmethod
     def open(
@@ -182,7 +194,7 @@ class Store:
 
     def sessions(self) -> list[SessionId]:
         """Return the ids of all sessions, oldest first."""
-        return [SessionId(entry) for entry in self.rows.listing(DIRECTORY, b"")]
+        return [SessionId(StatementId(entry)) for entry in self.rows.listing(DIRECTORY, b"")]
 
     def session(self, session: SessionId) -> Session:
         """Return a session; raises MissingError."""
@@ -216,6 +228,7 @@ class Store:
         with self.transaction():
             for checkpoint in self.checkpoint_ids(session):
                 self.rows.delete(CHECKPOINT, b"", checkpoint)
+            self.statements.forget(session)
             for table in (CHECKPOINTS, *tables):
                 self.rows.remove_log(table, session)
             self.rows.delete(SESSION, b"", session)
@@ -250,8 +263,10 @@ class Store:
     def commit(self, checkpoint: Checkpoint) -> CheckpointId:
         """Keep a checkpoint whose objects are here; durable when this returns (or when the transaction around it ends).
 
-        The same checkpoint again changes nothing. Raises MissingError if an object it names is not here.
+        The same checkpoint again changes nothing. Raises MissingError if an object it names is not here, FormatError
+        if its record is no statement or does not say what stands beside it.
         """
+        signed = checkpoint.signed()
         with self.transaction():
             for ref in refs_of(checkpoint):
                 if not self.objects.has(ref.name):
@@ -259,11 +274,13 @@ class Store:
             made = checkpoint.id
             if self.rows.add(CHECKPOINT, b"", made, checkpoint.encoded()):
                 self.rows.enlist(CHECKPOINTS, checkpoint.session, made)
+                if signed is not None:
+                    self.statements.committed(signed)
         return made
 
     def checkpoint_ids(self, session: SessionId) -> list[CheckpointId]:
         """Return the ids of a session's checkpoints in the order they came."""
-        return [CheckpointId(entry) for entry in self.rows.listing(CHECKPOINTS, session)]
+        return [CheckpointId(StatementId(entry)) for entry in self.rows.listing(CHECKPOINTS, session)]
 
     def checkpoint(self, checkpoint: CheckpointId) -> Checkpoint:
         """Return a checkpoint; raises MissingError."""
@@ -271,6 +288,11 @@ class Store:
         if raw is None:
             raise MissingError(f"There is no checkpoint {checkpoint.hex()[:16]} in this store.")
         return decode_checkpoint(raw)
+
+    def record(self, checkpoint: StatementId) -> bytes | None:
+        """Return the signed record of a checkpoint, empty if it has none, None if there is no such checkpoint."""
+        raw = self.rows.get(CHECKPOINT, b"", checkpoint)
+        return None if raw is None else decode_checkpoint(raw).record
 
     def heads(self, session: SessionId) -> list[CheckpointId]:
         """Return the checkpoints without a child in their own session, in the order they came."""

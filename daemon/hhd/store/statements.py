@@ -1,0 +1,155 @@
+"""The signed statements of this store's sessions: who owns them, what their checkpoints are, what was about to run.
+
+Each method writes in the transaction around it, so that a statement becomes durable with what it speaks of. Nothing is
+judged here: whose signature holds, and what a statement means, is `hhd_protocol.fencing`'s to say over all of them. So
+statements of signers that are not known yet are held like any other.
+
+A checkpoint's record is kept once: here while only the record is known, in the checkpoint's row when its content is.
+Ownership records and tombstones are kept twice, because nothing in a store can stand in for them. A tombstone, and the
+end of this device's own chain, stay when the session is removed.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from typing import TYPE_CHECKING
+
+from hhd.store.errors import DamagedStoreError
+from hhd_protocol import lineage
+from hhd_protocol.bodies import CheckpointBody, IntentBody, ReceiptBody, TombstoneBody
+from hhd_protocol.codec import decode, encode
+from hhd_protocol.errors import FormatError
+from hhd_protocol.ids import DeviceId, SessionId, StatementId
+from hhd_protocol.lineage import Signed
+
+if TYPE_CHECKING:
+    from hhd.store.store import Store
+
+STATEMENT, STATEMENTS, TIP, TOMBSTONE, REMOVED = "statement", "statements", "tip", "tombstone", "removed"
+"""Tables of rows: a statement by id; a session's ids in the order they came; ends of chains; tombstones by session."""
+
+
+class Statements:
+    """The statements in one store."""
+
+    def __init__(self, store: Store) -> None:
+        self._store, self._rows = store, store.rows
+
+    def add(self, session: SessionId, raw: bytes) -> Signed:
+        """Keep a statement of `session`; again changes nothing.
+
+        Raises FormatError if it is none, or speaks of another session.
+        """
+        signed = lineage.decode(raw)
+        if signed.session != session:
+            raise FormatError("a statement speaks of another session than the one it came for")
+        with self._store.transaction():
+            if self._known(session, signed.id):
+                return signed
+            if isinstance(signed.body, CheckpointBody | IntentBody | ReceiptBody):
+                self._rows.put(STATEMENT, b"", signed.id, raw)
+            else:
+                self._rows.put_twice(STATEMENT, b"", signed.id, raw)
+            if isinstance(signed.body, TombstoneBody):
+                self._bury(session, signed.id)
+            else:
+                self._rows.enlist(STATEMENTS, session, signed.id)
+            self._follow(signed)
+        return signed
+
+    def all(self, session: SessionId) -> list[Signed]:
+        """Return every statement of `session`, in the order they came here by kind; raises DamagedStoreError."""
+        return list(self._each(session))
+
+    def get(self, session: SessionId, statement: StatementId) -> Signed | None:
+        """Return one statement, None if it is not here (or is of another session); raises DamagedStoreError."""
+        raw = self._rows.get_either(STATEMENT, b"", statement) or self._store.record(statement)
+        signed = None if raw is None else opened(statement, raw)
+        return signed if signed is not None and signed.session == session else None
+
+    def tip(self, session: SessionId, device: DeviceId) -> Signed | None:
+        """Return the last statement of `device` in `session`, None before its first."""
+        end = self._end(session, device)
+        return None if end is None else self.get(session, end[1])
+
+    def tombstones(self, session: SessionId) -> list[Signed]:
+        """Return the tombstones of `session`, also when nothing else of it is here."""
+        raw = self._rows.get_either(TOMBSTONE, b"", session) or b""
+        return [self._insist(StatementId(raw[at : at + 32])) for at in range(0, len(raw), 32)]
+
+    def removed(self) -> list[SessionId]:
+        """Return the sessions that there are tombstones of, oldest first."""
+        return [SessionId(StatementId(entry)) for entry in self._rows.listing(REMOVED, b"")]
+
+    # For the store
+
+    def committed(self, signed: Signed) -> None:
+        """A checkpoint's row has its record from now on; within the transaction that wrote it."""
+        self._rows.delete(STATEMENT, b"", signed.id)
+        self._follow(signed)
+
+    def forget(self, session: SessionId) -> None:
+        """Remove the statements of a session that is being removed, tombstones excepted; within a transaction."""
+        for entry in self._rows.listing(STATEMENTS, session):
+            self._rows.delete_both(STATEMENT, b"", entry)
+        self._rows.remove_log(STATEMENTS, session)
+
+    def _each(self, session: SessionId) -> Iterator[Signed]:
+        checkpoints = self._store.checkpoint_ids(session)
+        for entry in checkpoints:
+            raw = self._store.record(entry)
+            if raw is None:
+                raise DamagedStoreError(f"The row of checkpoint {entry.hex()[:16]} is missing; run `hhd check`.")
+            if raw:
+                yield opened(entry, raw)
+        with_content = set(checkpoints)
+        for one in self._rows.listing(STATEMENTS, session):
+            if one not in with_content:
+                yield self._insist(StatementId(one))
+        yield from self.tombstones(session)
+
+    def _insist(self, statement: StatementId) -> Signed:
+        raw = self._rows.get_either(STATEMENT, b"", statement)
+        if raw is None:
+            raise DamagedStoreError(f"Statement {statement.hex()[:16]} is missing; run `hhd check`.")
+        return opened(statement, raw)
+
+    def _known(self, session: SessionId, statement: StatementId) -> bool:
+        if self._rows.get_either(STATEMENT, b"", statement) is not None:
+            return True
+        return bool(self._store.record(statement))
+
+    def _bury(self, session: SessionId, tombstone: StatementId) -> None:
+        before = self._rows.get_either(TOMBSTONE, b"", session)
+        self._rows.put_twice(TOMBSTONE, b"", session, (before or b"") + tombstone)
+        if before is None:
+            self._rows.enlist(REMOVED, b"", session)
+
+    def _end(self, session: SessionId, device: DeviceId) -> tuple[int, StatementId] | None:
+        raw = self._rows.get(TIP, session, device)
+        match decode(raw) if raw is not None else None:
+            case None:
+                return None
+            case [int(seq), bytes(id)]:
+                return seq, StatementId(id)
+        raise DamagedStoreError(
+            f"The end of a chain in session {session.hex()[:16]} is not in the form it was written."
+        )
+
+    def _follow(self, signed: Signed) -> None:
+        """Make `signed` the end of its signer's chain if it is further along than what was here."""
+        session, by, here = signed.session, signed.body.by, (signed.body.seq, signed.id)
+        end = self._end(session, by)
+        if end is None or here > end:
+            self._rows.put(TIP, session, by, encode([here[0], here[1]]))
+
+
+def opened(statement: StatementId, raw: bytes) -> Signed:
+    """Return a statement of a row; raises DamagedStoreError if it is not the one of that id."""
+    try:
+        signed = lineage.decode(raw)
+    except FormatError as error:
+        raise DamagedStoreError(f"Statement {statement.hex()[:16]} is not in the form it was written in.") from error
+    if signed.id != statement:
+        raise DamagedStoreError(f"Statement {statement.hex()[:16]} is not what its id names.")
+    return signed

@@ -1,0 +1,155 @@
+"""Signed statements: what devices say of a session, bound to who said it (`protocol/spec/lineage.md`).
+
+    signed = sign(CheckpointBody(session=..., by=..., after=..., ...), seed)
+    again = decode(signed.raw)
+    fact(again, verify(again, public_key))
+
+A statement is the canonical encoding of [body, signature], the body as bytes; its id is the SHA-256 of it. Whoever
+reads one decides nothing by it before its signature was checked: `fact` carries what the check found.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass, field
+from hashlib import sha256
+
+from hhd_protocol import crypto, statements
+from hhd_protocol.bodies import (
+    AnyBody,
+    CheckpointBody,
+    CreateBody,
+    IntentBody,
+    ReceiptBody,
+    ReleaseBody,
+    TakeoverBody,
+    TombstoneBody,
+    decode_body,
+    encode_body,
+)
+from hhd_protocol.codec import decode as decode_value
+from hhd_protocol.codec import encode
+from hhd_protocol.errors import FormatError, TooLargeError
+from hhd_protocol.ids import EffectId, SessionId, StatementId
+from hhd_protocol.limits import STATEMENT_BYTES_MAX
+from hhd_protocol.statements import Fact, Progress, RecordKind
+
+PURPOSE = "statement"
+"""What the signature is over, beside the body: no other thing that a device signs is mistaken for a statement."""
+
+
+@dataclass(frozen=True, kw_only=True)
+class Signed:
+    """A statement as it is sent and stored; `message` are the bytes of its body, which `signature` is over."""
+
+    raw: bytes = field(repr=False)
+    id: StatementId
+    body: AnyBody
+    message: bytes = field(repr=False)
+    signature: bytes = field(repr=False)
+
+    @property
+    def session(self) -> SessionId:
+        """The session that it speaks of: a create record's own id."""
+        return SessionId(self.id) if self.body.session is None else self.body.session
+
+
+def sign(body: AnyBody, seed: bytes) -> Signed:
+    """Return `body` signed by the device of `seed`, which it must name; raises FormatError if it passes a bound."""
+    assert body.by == crypto.device_id(crypto.public_key(seed)), "a device signs what it says itself"
+    message = encode_body(body)
+    assert decode_body(message) == body, "what is signed reads back as what was meant"
+    signature = crypto.sign(seed, PURPOSE, message)
+    raw = encode([message, signature])
+    return Signed(raw=raw, id=StatementId(sha256(raw).digest()), body=body, message=message, signature=signature)
+
+
+def decode(raw: bytes) -> Signed:
+    """Return the statement that `raw` is, its signature unchecked; raises FormatError."""
+    if len(raw) > STATEMENT_BYTES_MAX:
+        raise TooLargeError(f"a statement of {len(raw)} bytes passes the bound of {STATEMENT_BYTES_MAX}")
+    match decode_value(raw):
+        case [bytes(message), bytes(signature)] if len(signature) == crypto.SIGNATURE_BYTES:
+            body = decode_body(message)
+            return Signed(
+                raw=raw, id=StatementId(sha256(raw).digest()), body=body, message=message, signature=signature
+            )
+    raise FormatError("a statement is not a body with a signature")
+
+
+def verify(signed: Signed, public: bytes) -> bool:
+    """Say whether the device that the statement names signed it; `public` is the Ed25519 key that is held for it."""
+    if crypto.device_id(public) != signed.body.by:
+        return False
+    try:
+        crypto.verify(public, PURPOSE, signed.message, signed.signature)
+    except crypto.SealError:
+        return False
+    return True
+
+
+def effect_id(session: SessionId, position: int) -> EffectId:
+    """Return the id of the effect at `position` of a session's journal, whatever device and token."""
+    return EffectId(sha256(b"hhd effect\0" + session + position.to_bytes(8, "big")).digest())
+
+
+def fact(signed: Signed, good: bool) -> Fact:
+    """Return what the statement says, for `fencing`; `good`: whether its signature was found to hold."""
+    body, id, by, after = signed.body, signed.id, signed.body.by, signed.body.after
+    match body:
+        case CheckpointBody():
+            return statements.Checkpoint(
+                id=id,
+                by=by,
+                after=after,
+                signature_good=good,
+                token=body.token,
+                parents=body.parents,
+                effects=_by_id(signed.session, body.effects),
+                closing=body.journal is not None,
+                journal=_by_id(signed.session, body.journal or {}),
+            )
+        case CreateBody():
+            return statements.Record(
+                id=id,
+                by=by,
+                after=after,
+                signature_good=good,
+                kind=RecordKind.CREATE,
+                to=by,
+                prev=None,
+                number=1,
+                head=None,
+                pending=tuple(effect_id(signed.session, position) for position in body.pending),
+            )
+        case ReleaseBody() | TakeoverBody():
+            release = isinstance(body, ReleaseBody)
+            return statements.Record(
+                id=id,
+                by=by,
+                after=after,
+                signature_good=good,
+                kind=RecordKind.RELEASE if release else RecordKind.TAKEOVER,
+                to=body.to if isinstance(body, ReleaseBody) else by,
+                prev=body.prev,
+                number=body.number,
+                head=body.head,
+            )
+        case IntentBody():
+            effect = effect_id(signed.session, body.position)
+            return statements.Intent(
+                id=id, by=by, after=after, signature_good=good, effect=effect, token=body.token, request=body.request
+            )
+        case ReceiptBody():
+            effect = effect_id(signed.session, body.position)
+            return statements.Receipt(
+                id=id, by=by, after=after, signature_good=good, effect=effect, token=body.token, reply=body.reply
+            )
+        case TombstoneBody():
+            return statements.Tombstone(
+                id=id, by=by, after=after, signature_good=good, heads=body.heads, covers=frozenset(body.covers)
+            )
+
+
+def _by_id(session: SessionId, progress: Mapping[int, Progress]) -> dict[EffectId, Progress]:
+    return {effect_id(session, position): said for position, said in progress.items()}
