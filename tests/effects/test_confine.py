@@ -122,7 +122,7 @@ def test_a_link_swapped_in_between_the_look_and_the_open_is_not_followed(
     workspace: Workspace, folder: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     (folder / "file").write_text("mine")
-    look = confine._stat
+    look = confine.stat_at
 
     def swapping(name: str, at: int) -> os.stat_result | None:
         found = look(name, at)
@@ -131,10 +131,10 @@ def test_a_link_swapped_in_between_the_look_and_the_open_is_not_followed(
             os.symlink("../outside/secret", "file", dir_fd=at)
         return found
 
-    monkeypatch.setattr(confine, "_stat", swapping)
+    monkeypatch.setattr(confine, "stat_at", swapping)
     with pytest.raises(PathRefused):
         workspace.open_file(Inside(parts=("file",)))
-    monkeypatch.setattr(confine, "_READ", confine._READ & ~os.O_NOFOLLOW)
+    monkeypatch.setattr(confine, "READ", confine.READ & ~os.O_NOFOLLOW)
     (folder / "file").unlink()
     (folder / "file").write_text("mine")
     fd = workspace.open_file(Inside(parts=("file",)))  # Control: without O_NOFOLLOW the race is lost.
@@ -161,8 +161,8 @@ def test_a_pipe_swapped_in_between_the_look_and_the_open_does_not_block(
 ) -> None:
     (folder / "plain").write_text("x")
     os.mkfifo(folder / "fifo")
-    look = confine._stat
-    monkeypatch.setattr(confine, "_stat", lambda name, at: look("plain" if name == "fifo" else name, at))
+    look = confine.stat_at
+    monkeypatch.setattr(confine, "stat_at", lambda name, at: look("plain" if name == "fifo" else name, at))
     with pytest.raises(PathRefused, match="pipe, socket or device"):
         workspace.open_file(Inside(parts=("fifo",)))
 

@@ -28,16 +28,12 @@ from dataclasses import dataclass
 from pathlib import Path
 from types import TracebackType
 
+from hhd.base.beneath import LOOK, NEW, READ, WALK, stat_at, sync_at
 from hhd.base.errors import RefusedError
 from hhd.base.files import sync_file, write_all
 from hhd.base.paths import own_folders
 from hhd.base.text import visible
 from hhd.effects.limits import LINKS_MAX, NAME_BYTES_MAX, PATH_BYTES_MAX
-
-_WALK = os.O_DIRECTORY | os.O_NOFOLLOW | os.O_CLOEXEC | getattr(os, "O_PATH", os.O_RDONLY)
-_LOOK = os.O_DIRECTORY | os.O_NOFOLLOW | os.O_CLOEXEC | os.O_RDONLY
-_READ = os.O_RDONLY | os.O_NOFOLLOW | os.O_NONBLOCK | os.O_NOCTTY | os.O_CLOEXEC
-_NEW = os.O_WRONLY | os.O_CREAT | os.O_EXCL | os.O_NOFOLLOW | os.O_CLOEXEC
 
 
 class PathRefused(Exception):
@@ -118,7 +114,7 @@ class Workspace:
                     parts.pop()
                     trail.pop()
                     continue
-                found = _stat(name, trail[-1])
+                found = stat_at(name, trail[-1])
                 if found is None:
                     return Inside(parts=_missing(path, parts, name, todo))
                 if stat.S_ISLNK(found.st_mode):
@@ -138,7 +134,7 @@ class Workspace:
         if not place.parts:
             return os.fstat(self.fd)
         with self._parent(place) as parent:
-            return None if parent is None else _stat(place.parts[-1], parent)
+            return None if parent is None else stat_at(place.parts[-1], parent)
 
     def open_file(self, place: Inside) -> int:
         """Return a descriptor to read the regular file at `place`.
@@ -148,11 +144,11 @@ class Workspace:
         if not place.parts:
             raise PathRefused("The workspace itself is a folder, not a file.")
         with self._parent(place) as parent:
-            found = None if parent is None else _stat(place.parts[-1], parent)
+            found = None if parent is None else stat_at(place.parts[-1], parent)
             if parent is None or found is None:
                 raise FileNotFoundError(f"There is no file {_said(str(place))}.")
             _insist_on_file(found, place)
-            fd = _open(place.parts[-1], _READ, parent, place)
+            fd = _open(place.parts[-1], READ, parent, place)
             try:
                 _insist_on_file(os.fstat(fd), place)
             except BaseException:
@@ -163,13 +159,13 @@ class Workspace:
     def open_folder(self, place: Inside) -> int:
         """Return a descriptor to list the folder at `place`; raises FileNotFoundError, PathRefused, OSError."""
         if not place.parts:
-            return os.open(".", _LOOK, dir_fd=self.fd)
+            return os.open(".", LOOK, dir_fd=self.fd)
         with self._parent(place) as parent:
-            found = None if parent is None else _stat(place.parts[-1], parent)
+            found = None if parent is None else stat_at(place.parts[-1], parent)
             if parent is None or found is None:
                 raise FileNotFoundError(f"There is no folder {_said(str(place))}.")
             self._insist_on_ours(found, str(place))
-            return _open(place.parts[-1], _LOOK, parent, place)
+            return _open(place.parts[-1], LOOK, parent, place)
 
     def replace_file(self, place: Inside, content: bytes, *, seen: os.stat_result | None = None) -> bool:
         """Make the file at `place` hold `content` in one durable step; return whether it is new.
@@ -182,7 +178,7 @@ class Workspace:
             raise PathRefused("The workspace itself is a folder, not a file.")
         with self._parent(place, create=True) as parent:
             assert parent is not None
-            before = _stat(place.parts[-1], parent)
+            before = stat_at(place.parts[-1], parent)
             if before is not None:
                 _insist_on_file(before, place)
             _replace(place, parent, content, before, seen)
@@ -194,7 +190,7 @@ class Workspace:
         with contextlib.ExitStack() as opened:
             fd: int = self.fd
             for name in place.parts[:-1]:
-                found = _stat(name, fd)
+                found = stat_at(name, fd)
                 if found is not None:
                     self._insist_on_ours(found, str(place))
                 elif create:
@@ -252,16 +248,9 @@ def _stat_path(path: Path) -> os.stat_result | None:
         return None
 
 
-def _stat(name: str, folder: int) -> os.stat_result | None:
-    try:
-        return os.stat(name, dir_fd=folder, follow_symlinks=False)
-    except FileNotFoundError:
-        return None
-
-
 def _enter(name: str, folder: int, whole: str, opened: contextlib.ExitStack) -> int:
     try:
-        fd = os.open(name, _WALK, dir_fd=folder)
+        fd = os.open(name, WALK, dir_fd=folder)
     except OSError as error:
         raise _explained(error, name, whole) from None
     opened.callback(os.close, fd)
@@ -298,7 +287,7 @@ def _insist_on_file(found: os.stat_result, place: Inside) -> None:
 def _make_folder(name: str, folder: int) -> None:
     with contextlib.suppress(FileExistsError):
         os.mkdir(name, dir_fd=folder)
-    _sync_folder(folder)
+    sync_at(folder)
 
 
 def _replace(
@@ -306,7 +295,7 @@ def _replace(
 ) -> None:
     name = place.parts[-1]
     temp = f".{name[:50]}.{secrets.token_hex(6)}.tmp"
-    fd = os.open(temp, _NEW, 0o666 if before is None else 0o600, dir_fd=folder)
+    fd = os.open(temp, NEW, 0o666 if before is None else 0o600, dir_fd=folder)
     try:
         try:
             write_all(fd, [content])
@@ -318,23 +307,14 @@ def _replace(
             sync_file(fd)
         finally:
             os.close(fd)
-        if seen is not None and not _same(seen, _stat(name, folder)):
+        if seen is not None and not _same(seen, stat_at(name, folder)):
             raise PathRefused(f"{_said(str(place))} was changed by something else meanwhile; read it again.")
         os.rename(temp, name, src_dir_fd=folder, dst_dir_fd=folder)
     except BaseException:
         with contextlib.suppress(OSError):
             os.unlink(temp, dir_fd=folder)
         raise
-    _sync_folder(folder)
-
-
-def _sync_folder(folder: int) -> None:
-    """`folder` may be an O_PATH descriptor, which cannot be synced itself."""
-    fd = os.open(".", _LOOK, dir_fd=folder)
-    try:
-        os.fsync(fd)
-    finally:
-        os.close(fd)
+    sync_at(folder)
 
 
 def _said(path: str) -> str:
