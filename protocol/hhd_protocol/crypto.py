@@ -63,7 +63,7 @@ def derive(key: bytes, purpose: str, context: bytes = b"") -> bytes:
 
 
 def content_id(key: bytes, kind: bytes, content: bytes | bytearray | memoryview) -> PageId:
-    """Return the name of `content` under a family's page-id key; `kind` is `b"page"`, `b"pages"` or `b"chunk"`."""
+    """Return the name of `content` under a family's page-id key; `kind` is one of `sealing.md`, say `b"page"`."""
     return PageId(hashlib.blake2b(content, digest_size=32, key=key, person=b"hhd1." + kind).digest())
 
 

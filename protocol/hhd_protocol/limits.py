@@ -181,3 +181,38 @@ TOMBSTONE_HEADS_MAX = 1024
 
 TOMBSTONE_COVERS_MAX = 100_000
 """Checkpoints that a tombstone covers, 8 bytes each: at one a minute, two months without a pause."""
+WORKSPACE_PATH_BYTES_MAX = 4095
+"""A path of a workspace: PATH_MAX of Linux without its NUL."""
+
+WORKSPACE_COMPONENT_BYTES_MAX = 255
+"""One component of such a path: NAME_MAX of every file system we know."""
+
+WORKSPACE_TEXT_BYTES_MAX = 8192
+"""The target of a link, the name of a ref or an address: twice PATH_MAX. A message or sparse patterns: 64 times it."""
+
+WORKSPACE_PIECE_BYTES = 1024 * 1024
+"""A captured file is kept in pieces of this size: bounds memory; a file that grew shares all but the last."""
+
+WORKSPACE_FILE_BYTES_MAX = 16 * 1024 * 1024 * 1024
+"""One captured file: its 16,384 piece ids fit one piece of a listing."""
+
+WORKSPACE_ENTRIES_MAX = 1_000_000
+"""Entries of one capture: ten times the largest repository measured."""
+
+WORKSPACE_LISTING_ROWS_MAX = 2048
+"""Rows in one piece of a listing: eight times the average of 256, so that a listing cannot refuse to be cut."""
+
+WORKSPACE_LEFT_OUT_MAX = 10_000
+"""What was left out, by name; the rest is counted."""
+
+WORKSPACE_COMMITS_MAX = 10_000
+"""Commits that a capture names: what a target has, where a shallow history ends."""
+
+WORKSPACE_PACKS_MAX = 64
+"""Packs of one capture: each new commit adds one; past this they are made into one."""
+
+WORKSPACE_REMOTES_MAX = 64
+"""Remotes of a repository: hints for a person, a handful."""
+
+WORKSPACE_ROOT_BYTES_MAX = 4 * 1024 * 1024
+"""The root of a capture's encoding: two million rows in 8,000 pieces take 256 KB, and commits 640 KB."""
