@@ -17,6 +17,7 @@ if TYPE_CHECKING:  # Each door imports what it opens on, and nothing else.
     from hhd.node.native_convert import Converted
     from hhd.node.rules import Judged, Rules
     from hhd.node.run import Ended
+    from hhd.node.sealed_file import SealedReport
     from hhd.node.store import StoreUsage
     from hhd.runtime.outcomes import StopFlag
     from hhd.store.check import Report as StoreReport
@@ -54,6 +55,17 @@ def capsule_info(path: Path) -> Report:
     from hhd.node import capsules
 
     return capsules.info(path)
+
+
+def capsule_seal(path: Path) -> SealedReport | None:
+    """What the capsule at `path` says of its seal; None if it has none."""
+    from hhd.node import capsule_file
+
+    if not capsule_file.is_sealed(path):
+        return None
+    from hhd.node import sealed_file
+
+    return sealed_file.report(capsule_file.read_bytes(path), path)
 
 
 def capsule_transcript(path: Path) -> Iterator[bytes]:

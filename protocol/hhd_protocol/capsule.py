@@ -34,14 +34,18 @@ from hhd_protocol.paused import (
 )
 from hhd_protocol.stream import Stream
 
-__all__ = ["At", "Capsule", "Execution", "Limits", "Module", "Origin", "decode", "encode"]
+__all__ = ["At", "Capsule", "Execution", "Limits", "Module", "Origin", "SealedCapsuleError", "decode", "encode"]
 
 MAGIC = b"\x89hhdc\r\n\x1a"
 """Not text in any encoding, and damaged by any transfer that rewrites line ends."""
 VERSION = 1
 HEAD_BYTES = 64
 SEALED = 1
-"""The one flag that is spoken for: what follows is sealed. A reader of version 1 knows no seal."""
+"""The one flag that is spoken for: what follows the head is sealed (`hhd_protocol.sealed`)."""
+
+
+class SealedCapsuleError(FormatError):
+    """It is a capsule, but a sealed one: `hhd_protocol.sealed` opens it."""
 
 
 def encode(capsule: Capsule) -> list[Buffer]:
@@ -81,7 +85,7 @@ def encode(capsule: Capsule) -> list[Buffer]:
 def decode(raw: bytes | memoryview) -> Capsule:
     """Return the capsule whose whole file is `raw`; the pieces stay packed.
 
-    Raises FormatError (TooLargeError, NewerVersionError), whose message is one clause about the file.
+    Raises FormatError (TooLargeError, NewerVersionError, SealedCapsuleError), whose message is a clause about the file.
     """
     view = memoryview(raw)
     header_bytes = _read_head(view)
@@ -121,6 +125,11 @@ def decode(raw: bytes | memoryview) -> Capsule:
     if fields[19] != digest_of(content):
         raise FormatError("its content is not the one its digest names")
     return capsule
+
+
+def is_sealed(start: bytes | memoryview) -> bool:
+    """Whether a file that begins with `start` (16 bytes suffice) says that it is a sealed capsule."""
+    return bytes(start[:16]) == MAGIC + VERSION.to_bytes(4, "big") + SEALED.to_bytes(4, "big")
 
 
 def module_bytes(module: Module) -> bytes:
@@ -168,7 +177,7 @@ def _read_head(view: memoryview) -> int:
         raise NewerVersionError(f"it has format version {version}, and this hhd reads up to {VERSION}")
     flags = int.from_bytes(start[12:16], "big")
     if version == VERSION and flags == SEALED:
-        raise NewerVersionError("it is sealed, and this hhd cannot open seals yet")
+        raise SealedCapsuleError("it is sealed, and has to be opened first")
     header_bytes, total = int.from_bytes(start[16:24], "big"), int.from_bytes(start[24:32], "big")
     if len(view) < total <= bounds.CAPSULE_BYTES_MAX:
         raise FormatError(f"it is cut short: {len(view)} of {total} bytes are there")

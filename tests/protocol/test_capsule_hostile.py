@@ -58,9 +58,13 @@ def test_the_sentence_says_what_is_wrong(name: str, clause: str) -> None:
 
 
 def test_a_newer_version_is_told_apart_from_damage() -> None:
-    for name in ("format version 2", "sealed"):
-        with pytest.raises(NewerVersionError):
-            capsule.decode(CASES[name])
+    with pytest.raises(NewerVersionError):
+        capsule.decode(CASES["format version 2"])
+
+
+def test_a_sealed_one_is_told_apart_from_damage() -> None:
+    with pytest.raises(capsule.SealedCapsuleError):
+        capsule.decode(CASES["sealed"])
 
 
 IN_LITTLE_MEMORY = """

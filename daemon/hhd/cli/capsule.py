@@ -12,7 +12,7 @@ from hhd import app
 from hhd.base.errors import UsageError
 from hhd.base.text import visible_parts
 from hhd.cli import going
-from hhd.cli.capsule_report import SLICE_MS, described, show, typed
+from hhd.cli.capsule_report import SLICE_MS, described, described_seal, show, typed
 from hhd.cli.run import FOLDER, MODEL
 
 _FILE = click.argument("file", type=click.Path(path_type=Path, readable=False))
@@ -111,6 +111,9 @@ def run(
 @_JSON
 def info(file: Path, as_json: bool) -> None:
     """Say what is in FILE."""
+    if (seal := app.capsule_seal(file)) is not None:
+        show(seal.fields(), "\n".join(described_seal(seal)), as_json)
+        return
     report = app.capsule_info(file)
     fields = report.fields()
     if as_json:

@@ -14,6 +14,7 @@ from hhd_protocol.limits import EFFECT_BYTES_MAX
 
 if TYPE_CHECKING:
     from hhd.node.capsules import Report
+    from hhd.node.sealed_file import SealedReport
 
 SLICE_MS = 100
 """The slice of a step that names none."""
@@ -95,6 +96,14 @@ def described(report: Report) -> Iterator[str]:
         yield f"  says it ran  in {visible(value.path_hint, one_line=True)} (shown only, never used)"
     yield f"  content      {value.content_digest().hex()}"
     yield f"  line         {value.line.hex()}"
+
+
+def described_seal(seal: SealedReport) -> Iterator[str]:
+    """The lines of `info` on a sealed capsule."""
+    yield f"{typed(seal.path)} {seal.sentence}"
+    yield f"  file         {seal.capsule_bytes:,} bytes, sealed"
+    if seal.to is None:
+        yield f"  passphrase   {seal.operations} passes over {seal.memory_bytes:,} bytes to try one"
 
 
 def _reply(path: Path) -> bytes:

@@ -50,10 +50,25 @@ def read_bytes(path: Path) -> bytes:
         os.close(fd)
 
 
+def is_sealed(path: Path) -> bool:
+    """Whether the file at `path` says that it is a sealed capsule; raises RefusedError where it cannot be read."""
+    fd = _open(path, follow=True)
+    try:
+        return capsule.is_sealed(os.pread(fd, capsule.HEAD_BYTES, 0))
+    except OSError as error:
+        raise RefusedError(f"{path} cannot be read ({_reason(error)}).") from error
+    finally:
+        os.close(fd)
+
+
 def decode(raw: bytes, path: Path) -> Capsule:
     """Return the capsule that `raw`, the file at `path`, is; raises RefusedError, with one sentence."""
     try:
         return capsule.decode(raw)
+    except capsule.SealedCapsuleError as error:
+        from hhd.node import sealed_file  # A plain capsule needs neither store nor identity.
+
+        raise RefusedError(f"{path} {sealed_file.report(raw, path).sentence}.") from error
     except FormatError as error:
         raise refusal(path, error) from error
 
