@@ -12,7 +12,11 @@ from tests.protocol import test_fencing as cases
 
 import hhd_protocol.fencing as right
 
-SOURCE = Path(right.__file__).read_text()
+FOLDER = Path(right.__file__).parent
+SOURCES = {
+    name: (FOLDER / f"{name}.py").read_text() for name in ("view", "cutoffs", "chain", "graph", "doubts", "resolve")
+}
+"""The files of the package, each after those it imports."""
 
 MUTANTS = {
     "tokens by number only": ("record.number, record.kind is RecordKind.RELEASE, record.id", "record.number, False, b''"),
@@ -49,7 +53,7 @@ MUTANTS = {
     "a release proves nothing": ("record.kind is RecordKind.RELEASE and self._chain.standings", "False and self._chain.standings"),
     "a release after a roll-back proves not started": ("holder not in self._cutoffs.rolled_back and any(", "any("),
     "any closing checkpoint clears": ("and checkpoint.token == token\n", ""),
-    "a closing checkpoint clears whatever it says": (" is Progress.ASKED\n            for checkpoint in self._lineage.counting", " is not None\n            for checkpoint in self._lineage.counting"),
+    "a closing checkpoint clears whatever it says": (" is Progress.ASKED\n            for checkpoint in self._graph.counting", " is not None\n            for checkpoint in self._graph.counting"),
     "a closing checkpoint that forgot clears": ("unknown = Progress.STARTED if asked_there", "unknown = Progress.ASKED if asked_there"),
     "any checkpoint closes": ("checkpoint.closing\n            and ", ""),
     "intents do not matter": ("for intent in intents:", "for intent in ():"),
@@ -58,17 +62,21 @@ MUTANTS = {
     "a fork forgets what was unanswered": ("doubtful.update(effect for effect in record.pending if effect not in progress)", "pass"),
     "a receipt elsewhere settles": ("self.uncertain = frozenset(e for e in doubtful if", "doubtful -= self._receipts_elsewhere()\n        self.uncertain = frozenset(e for e in doubtful if"),
     "no evidence": ("self.evidence = self.uncertain & self._receipts_elsewhere()", "self.evidence = frozenset()"),
-    "a split lists doubts": ("self._find(intents) if lineage.main is not None else set()", "self._find(intents) | {b'e1'}"),
+    "a split lists doubts": ("self._find(intents) if graph.main is not None else set()", "self._find(intents) | {b'e1'}"),
 }  # fmt: skip
 
 
 def _mutated(old: str, new: str) -> types.ModuleType:
-    assert SOURCE.count(old) == 1, f"the mutant's place is gone or doubled: {old}"
-    module = types.ModuleType("fencing_mutant")
-    sys.modules[module.__name__] = module
-    module.__dict__["at_top"] = lambda children, top: next(reversed(children), top.head)
-    exec(compile(SOURCE.replace(old, new), "fencing_mutant", "exec"), module.__dict__)
-    return module
+    """The package with one place changed, under another name."""
+    places = [name for name, source in SOURCES.items() for _ in range(source.count(old))]
+    assert len(places) == 1, f"the mutant's place is gone or doubled: {old}"
+    for name, source in SOURCES.items():
+        module = types.ModuleType(f"fencing_mutant.{name}")
+        sys.modules[module.__name__] = module
+        module.__dict__["at_top"] = lambda children, top: next(reversed(children), top.head)
+        changed = source.replace(old, new).replace("hhd_protocol.fencing.", "fencing_mutant.")
+        exec(compile(changed, module.__name__, "exec"), module.__dict__)
+    return sys.modules["fencing_mutant.resolve"]
 
 
 @pytest.mark.parametrize("reading", MUTANTS)
