@@ -12,11 +12,11 @@ if TYPE_CHECKING:  # Each door imports what it opens on, and nothing else.
     from hhd.native.cards import Card
     from hhd.native.reading import Reading
     from hhd.node.capsules import Report
+    from hhd.node.ended import Ended
     from hhd.node.face import Face
     from hhd.node.native import Hit, Steps
     from hhd.node.native_convert import Converted
     from hhd.node.rules import Judged, Rules
-    from hhd.node.run import Ended
     from hhd.node.sealed_file import SealedReport
     from hhd.node.store import StoreUsage
     from hhd.runtime.outcomes import StopFlag
@@ -104,19 +104,19 @@ def run_on(
     `stop`: set while it is being opened, it pauses it too.
     `settle`: what a person says of an effect that may have run (ran, did-not-run, again), and its output.
     """
-    from hhd.node import run
+    from hhd.node import ended, opening
 
-    word = None if settle is None else run.Settle(how=settle[0], output=settle[1])
-    with run.opened(path, folder=folder, model=model, face=face, stop=stop, module=module, settle=word) as one:
+    word = None if settle is None else ended.Settle(how=settle[0], output=settle[1])
+    with opening.opened(path, folder=folder, model=model, face=face, stop=stop, module=module, settle=word) as one:
         return one.go()
 
 
 def answer_one(path: Path, *, folder: Path, model: str | None, face: Face) -> Ended | None:
     """Answer the effect that the capsule at `path` waits for; None if it now has its reply, or waited for none."""
     with stop_on_signals() as stop:
-        from hhd.node import run
+        from hhd.node import opening
 
-        with run.opened(path, folder=folder, model=model, face=face, stop=stop) as one:
+        with opening.opened(path, folder=folder, model=model, face=face, stop=stop) as one:
             return one.answer()
 
 

@@ -8,12 +8,12 @@ from __future__ import annotations
 
 import enum
 from collections.abc import Mapping
-from dataclasses import dataclass, field, replace
+from dataclasses import dataclass, field
 from hashlib import sha256
 
 from hhd_protocol import codec, journal
 from hhd_protocol import limits as bounds
-from hhd_protocol.abi import EffectRequest, Snapshot
+from hhd_protocol.abi import Snapshot
 from hhd_protocol.errors import FormatError
 from hhd_protocol.ids import LineId, Sha256
 from hhd_protocol.journal import Journal
@@ -132,33 +132,6 @@ class Capsule:
         """The digest over what this session is, equal on every processor after the same steps."""
         book = journal.encode(self.journal)
         return digest_of(content_of(self, len(book), Sha256(sha256(book).digest())))
-
-    def advanced(
-        self,
-        *,
-        at: At,
-        execution: Execution | None,
-        emitted: bytes,
-        checks: int,
-        line: LineId,
-        asked: EffectRequest | None = None,
-    ) -> Capsule:
-        """The same session one step on: `emitted` and `checks` are of that step, `asked` is what it now waits for."""
-        book, history = self.journal, self.history
-        if asked is not None:
-            book, before = book.ask(asked.op, asked.request)
-            history = history if before is None else history.append(journal.encode_settled(before))
-        return replace(
-            self,
-            at=at,
-            execution=execution,
-            journal=book,
-            history=history,
-            transcript=self.transcript.append(emitted),
-            checks=self.checks + checks,
-            steps=self.steps + 1,
-            line=line,
-        )
 
 
 def content_of(capsule: Capsule, journal_bytes: int, journal_digest: Sha256) -> dict[codec.Value, codec.Value]:

@@ -15,7 +15,7 @@ import sys
 from collections.abc import Callable
 from pathlib import Path
 
-import hhd.node.run  # noqa: F401 (imported before the forks)
+import hhd.node.opening  # noqa: F401 (imported before the forks)
 from hhd.base import files
 from hhd.cli import _by_click, run
 from hhd.effects import executor

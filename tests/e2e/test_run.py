@@ -472,12 +472,12 @@ def test_a_session_whose_words_nobody_reads_says_how_to_go_on(laptop: Device, re
     assert done.returncode == 0 and (repo / "doubles.py").read_text() == FIXED
 
 
-@pytest.mark.parametrize("moment", ["hhd.node.start.capsules.new", "hhd.node.run.load"])
+@pytest.mark.parametrize("moment", ["hhd.node.start.capsules.new", "hhd.node.opening.load"])
 def test_ctrl_c_before_the_session_goes_on_pauses_it_too(
     laptop: Device, repo: Path, tmp_path: Path, moment: str
 ) -> None:
     before = f"""
-import os, signal, hhd.node.start, hhd.node.run
+import os, signal, hhd.node.start, hhd.node.opening
 from unittest import mock
 real = {moment}
 def comes(*given, **named):

@@ -21,7 +21,8 @@ from hhd.effects.sandbox import Sandbox
 from hhd.node import capsules
 from hhd.node.capsule_file import CapsuleFile
 from hhd.node.capsule_session import CapsuleSession
-from hhd.node.run import End, Ended, Here, Run
+from hhd.node.ended import End, Ended
+from hhd.node.run import Here, Run
 from hhd_protocol.journal import Journal, State
 
 pytestmark = needs_agent

@@ -13,7 +13,7 @@ from hypothesis import strategies as st
 from tests.protocol import forge
 
 from hhd_protocol import capsule, limits, pages
-from hhd_protocol.abi import EffectRequest, Snapshot
+from hhd_protocol.abi import Snapshot
 from hhd_protocol.capsule import At, Capsule, Execution, Module
 from hhd_protocol.errors import FormatError
 from hhd_protocol.ids import LineId
@@ -120,24 +120,6 @@ def test_every_truncation_and_every_extension_is_noticed(kind: str) -> None:
             capsule.decode(raw[:length])
     with pytest.raises(FormatError):
         capsule.decode(raw + b"\0")
-
-
-def test_a_step_into_the_next_effect_settles_the_one_before() -> None:
-    value = forge.at_effect()
-    answered = dataclasses.replace(value, journal=value.journal.start().answer(b"reply"))
-    after = answered.advanced(
-        at=At.EFFECT,
-        execution=value.execution,
-        emitted=b"said\n",
-        checks=7,
-        line=LineId(bytes(16)),
-        asked=EffectRequest(op="model", request=b"next"),
-    )
-    assert after.journal.settled == 1 and after.journal.pending is not None
-    assert [capsule.journal.decode_settled(b"".join(after.history)).op] == ["tool"]
-    assert (after.checks, after.steps) == (value.checks + 7, value.steps + 1)
-    assert b"".join(after.transcript) == b"hello\nsaid\n"
-    assert same(capsule.decode(forge.whole(after)), after)
 
 
 def test_pages_that_stayed_the_same_are_not_packed_again() -> None:

@@ -13,7 +13,7 @@ from hhd.cli.capsule_report import advance, failed, show, step_call, typed, went
 
 if TYPE_CHECKING:
     from hhd.cli.foreground import Foreground
-    from hhd.node.run import Ended
+    from hhd.node.ended import Ended
     from hhd.runtime.outcomes import StopFlag
 
 ANSWERED_HERE = frozenset({"model", "tool", "input", "machine"})

@@ -1,15 +1,16 @@
-"""What a person is shown of a capsule that was not made here by them, before anything that it asks for is done."""
+"""What a person is shown of a session that was not made here by them, before anything that it asks for is done."""
 
 from __future__ import annotations
 
 import json
+from dataclasses import dataclass
 from pathlib import Path
 
 from hhd.base.text import visible
 from hhd.effects.approvals import Question
 from hhd.node import programs
-from hhd_protocol.capsule import Capsule
-from hhd_protocol.journal import Entry, State
+from hhd_protocol.ids import Sha256
+from hhd_protocol.journal import Entry, Journal, State
 
 _STATES = {
     State.ASKED: "not begun yet",
@@ -18,25 +19,38 @@ _STATES = {
 }
 
 
-def whence(path: Path, capsule: Capsule, pending: Entry, folder: Path) -> Question:
-    """Where `capsule` says it is from, which folder it would work in, what it waits for and would do next."""
-    origin = capsule.origin
-    known = programs.builtin_module(capsule.module.digest) is not None
+@dataclass(frozen=True, kw_only=True)
+class Whence:
+    """Where a session says it is from: it proves nothing.
+
+    `kind`: what it is kept as ("capsule", "session"); `label` and `place`: where it is kept. `device` and `folder`: as
+    it says, None if it does not say.
+    """
+
+    kind: str
+    label: str
+    place: str
+    device: str | None
+    folder: str | None
+    program: str
+    module: Sha256
+    journal: Journal
+
+
+def question_of(whence: Whence, pending: Entry, folder: Path) -> Question:
+    """Where a session says it is from, which folder it would work in, what it waits for and would do next."""
+    known = programs.builtin_module(whence.module) is not None
     lines = [
-        f"file: {_line(str(path))}",
-        f"it says it is from: {_line(origin.device) if origin else 'it does not say'}",
-        f"it says it worked in: {_line(capsule.path_hint) if capsule.path_hint else 'it does not say'}",
-        f"program: {_line(capsule.program)}, "
-        + (
-            "which comes with hhd"
-            if known
-            else f"WHICH DOES NOT COME WITH THIS HHD ({capsule.module.digest.hex()[:16]})"
-        ),
-        f"effects so far: {capsule.journal.settled + (capsule.journal.live is not None)}",
+        f"{whence.label}: {_line(whence.place)}",
+        f"it says it is from: {_line(whence.device) if whence.device is not None else 'it does not say'}",
+        f"it says it worked in: {_line(whence.folder) if whence.folder is not None else 'it does not say'}",
+        f"program: {_line(whence.program)}, "
+        + ("which comes with hhd" if known else f"WHICH DOES NOT COME WITH THIS HHD ({whence.module.hex()[:16]})"),
+        f"effects so far: {whence.journal.settled + (whence.journal.live is not None)}",
         f"it would work in: {_line(str(folder))}",
         *described(pending),
     ]
-    return Question(title="This capsule was not made here by you. Go on with it?", text="\n".join(lines))
+    return Question(title=f"This {whence.kind} was not made here by you. Go on with it?", text="\n".join(lines))
 
 
 def described(entry: Entry) -> list[str]:

@@ -2,52 +2,46 @@
 
     run the guest -> saved: asked -> policy, a person -> saved: started -> the act -> saved: answered -> run the guest
 
-The order of saves is `hhd.node.capsule_session`'s and `hhd.effects.executor`'s; here they are joined with the model,
-the tools of one folder and the person. Whatever moment this process dies, the capsule file is a whole step of the
-session; going on from it asks for nothing twice that was answered, and runs no tool twice.
+The order of saves is `hhd.node.driver`'s and `hhd.effects.executor`'s; here they are joined with the model, the tools
+of one folder and the person. Whatever moment this process dies, what is kept is a whole step of the session; going on
+from it asks for nothing twice that was answered, and runs no tool twice.
 """
 
 from __future__ import annotations
 
 import contextlib
 import datetime
-import enum
 import json
 import os
 from collections import Counter
-from collections.abc import Callable, Iterator
+from collections.abc import Callable
 from dataclasses import dataclass, field, replace
 from pathlib import Path
 from typing import TypeVar
 
-from hhd.base.config import Config, load
+from hhd.base.config import Config
 from hhd.base.errors import Exit, RefusedError, RolledBackError, UserError
 from hhd.effects import environment
 from hhd.effects.approvals import Answer, Choice, Grants, Question, TerminalApprover
 from hhd.effects.cancel import Cancel
 from hhd.effects.confine import Workspace
-from hhd.effects.executor import Executor, HowSettled, Settlement, Waits, Why
+from hhd.effects.executor import Executor, Settlement, Waits, Why
 from hhd.effects.interrupts import Interrupts
-from hhd.effects.model import Kind, Model, Told, open_model, warm
+from hhd.effects.model import Kind, Model, Told, open_model
 from hhd.effects.modelkind import ModelKind
 from hhd.effects.personkind import Asked, InputKind, MachineKind, parse
 from hhd.effects.policy import Policy
-from hhd.effects.sandbox import Sandbox, SandboxConfig, detect
-from hhd.effects.spend import Purse, Spend, tokens_of_transcript
+from hhd.effects.sandbox import Sandbox
+from hhd.effects.spend import Purse, Spend
 from hhd.effects.toolkind import ToolKind
-from hhd.node import programs
-from hhd.node.capsule_file import refusal
-from hhd.node.capsule_session import CapsuleSession
+from hhd.node.driver import Driver
+from hhd.node.ended import End, Ended
 from hhd.node.face import Face
-from hhd.node.foreign import described, whence
+from hhd.node.foreign import described, question_of
 from hhd.node.own import Place
 from hhd.runtime.outcomes import Slice, StopFlag
-from hhd_protocol.capsule import At, Capsule
-from hhd_protocol.errors import FormatError
-from hhd_protocol.journal import Entry, Journal, State, decode_history
-from hhd_protocol.limits import STREAM_CHUNK_BYTES
-from hhd_protocol.packed import unpack
-from hhd_protocol.stream import Stream
+from hhd_protocol.capsule import At
+from hhd_protocol.journal import Entry, Journal
 
 T = TypeVar("T")
 
@@ -56,37 +50,6 @@ CHECKPOINT_MILLISECONDS = 1000.0
 
 _OURS = "agent"
 """The program whose replies may carry `steering` and `moved`; others get replies as their effects define them."""
-
-
-class End(enum.Enum):
-    """How a run ends."""
-
-    FINISHED = "finished"
-    WAITING = "waiting"
-    INTERRUPTED = "interrupted"
-
-
-@dataclass(frozen=True, kw_only=True)
-class Ended:
-    """A run that ended with its session whole: `sentence` says why, `ways` how to go on besides going on.
-
-    `spent` is what the whole session has, as far as can be told.
-    """
-
-    end: End
-    status: int
-    effect: str | None = None
-    sentence: str = ""
-    ways: tuple[str, ...] = ()
-    spent: Spend = field(default_factory=Spend)
-
-
-@dataclass(frozen=True, kw_only=True)
-class Settle:
-    """A person's word on an effect that may have run: `how` is ran, did-not-run or again; what it said, if it ran."""
-
-    how: str
-    output: str = ""
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -103,7 +66,7 @@ class Here:
 class Run:
     """One session being driven, in one folder."""
 
-    session: CapsuleSession
+    session: Driver
     here: Here
     workspace: Workspace
     face: Face
@@ -114,38 +77,24 @@ class Run:
     def __post_init__(self) -> None:
         self._cancel = Cancel()
         self._interrupts = Interrupts(self._wish)
-        self._answered: Counter[str] = Counter()
-        try:
-            spent = self._count(self.session.capsule)
-        except FormatError as error:
-            raise refusal(self.session.path, error) from error
+        tally, journal = self.session.keeper.tally(), self.session.standing.journal
+        self._answered = Counter(tally.answered(journal))
+        spent = Spend(calls=tally.starts("model", journal), tokens=tally.tokens)
         self._purse = Purse(config=self.here.config.model, spent=spent)
         self._place = self._place_now()
         self._moved = self.session.owner.place != self._place
         self._opened: Model | None = None
 
-    def _count(self, capsule: Capsule) -> Spend:
-        """Count the effects answered so far, by kind, and what the model calls cost; raises FormatError."""
-        live = capsule.journal.live
-        done = [(each.op, each.starts) for each in decode_history(b"".join(capsule.history))]
-        self._answered.update(op for op, _ in done)
-        if live is not None:
-            done.append((live.op, live.starts))
-            self._answered[live.op] += live.state is State.ANSWERED
-        lines = b"".join(capsule.transcript).split(b"\n")
-        calls = sum(starts for op, starts in done if op == "model")
-        return Spend(calls=calls, tokens=tokens_of_transcript(lines))
-
     def go(self) -> Ended:
         """Go on until the session ends, waits or is interrupted.
 
-        Raises UserError where something fails; then the file holds the last whole step.
+        Raises UserError where something fails; then what is kept is the last whole step.
         """
         return self._until(self._go)
 
     def answer(self) -> Ended | None:
         """Answer the effect that waits; None if it now has its reply, or nothing waited. The guest does not run."""
-        if self.session.capsule.journal.pending is None:
+        if self.session.standing.journal.pending is None:
             return None
         return self._until(lambda: self._interrupted() if self.stop.is_set else self._answer(self._executor()))
 
@@ -169,17 +118,17 @@ class Run:
     def _go(self) -> Ended:
         executor = self._executor()
         while True:
-            if self.session.capsule.at is At.FINISHED:
+            if self.session.standing.at is At.FINISHED:
                 return Ended(end=End.FINISHED, status=Exit.DONE)
             if self.stop.is_set:
                 return self._interrupted()
-            if self.session.capsule.journal.pending is None:
+            if self.session.standing.journal.pending is None:
                 self._advance()
             elif (ended := self._answer(executor)) is not None:
                 return ended
 
     def _answer(self, executor: Executor) -> Ended | None:
-        entry = self.session.capsule.journal.pending
+        entry = self.session.standing.journal.pending
         assert entry is not None
         self._agree_if_foreign(entry)
         outcome = executor.advance(_Port(self.session), self.settlement)
@@ -190,10 +139,9 @@ class Run:
         return None
 
     def _advance(self) -> None:
-        before = len(self.session.capsule.transcript)
         self.session.advance(Slice(milliseconds=CHECKPOINT_MILLISECONDS), self.stop, hold=True)
-        if emitted := _from(self.session.capsule.transcript, before):
-            self.face.emitted(emitted)
+        if self.session.emitted:
+            self.face.emitted(self.session.emitted)
 
     def _executor(self) -> Executor:
         grants = Grants()
@@ -201,7 +149,7 @@ class Run:
         secrets = self.here.config.model.secrets()
         path = os.environ.get("PATH")
         tools = ToolKind(
-            session=self.session.capsule.line,
+            session=self.session.keeper.mark,
             workspace=self.workspace,
             sandbox=self.here.sandbox,
             environment=environment.for_commands(
@@ -246,7 +194,7 @@ class Run:
         return Ended(end=End.WAITING, status=status, effect=op, sentence=waits.sentence, ways=waits.ways)
 
     def _interrupted(self) -> Ended:
-        entry = self.session.capsule.journal.pending
+        entry = self.session.standing.journal.pending
         return Ended(
             end=End.INTERRUPTED,
             status=Exit.DONE,
@@ -259,17 +207,19 @@ class Run:
         self._cancel.set()
 
     def _agree_if_foreign(self, entry: Entry) -> None:
-        """Do nothing that a capsule from elsewhere asks for before a person saw what it is, and agreed.
+        """Do nothing that a session from elsewhere asks for before a person saw what it is, and agreed.
 
         Its program may have run until it asked: it reaches nothing but its own memory.
         """
         if self.session.owner.place is not None:
             return
-        question = whence(self.session.path, self.session.capsule, entry, self.workspace.folder)
+        whence = self.session.keeper.whence()
+        question = question_of(whence, entry, self.workspace.folder)
         answer = self.ask(question)
         if answer is None or answer.choice is Choice.NO or answer.seen != question.shown:
             raise RefusedError(
-                "This capsule was not made here by you, and nobody agreed to go on; nothing it asks for was done."
+                f"This {whence.kind} was not made here by you, and nobody agreed to go on; nothing it asks for was "
+                "done."
             )
         self.session.owner.adopt()
 
@@ -302,53 +252,13 @@ class Run:
         """Add to a reply what the agent should hear besides: that it moved, and what the person said meanwhile."""
         if (place := self._place_now()) != self._place:
             self._place, self._moved = place, True
-        if self.session.capsule.program != _OURS:
+        if self.session.standing.program != _OURS:
             return reply
         heard: dict[str, object] = {"moved": True} if self._moved else {}
         if words := self.face.steering():
             heard["steering"] = words
         self._moved, self.session.owner.place = False, self._place
         return json.dumps({**json.loads(reply), **heard}, ensure_ascii=False).encode() if heard else reply
-
-
-@contextlib.contextmanager
-def opened(
-    path: Path,
-    *,
-    folder: Path,
-    model: str | None,
-    face: Face,
-    stop: StopFlag,
-    module: Path | None = None,
-    settle: Settle | None = None,
-) -> Iterator[Run]:
-    """The capsule at `path`, held and ready to be driven in `folder`, with this device's configuration.
-
-    `settle` is the person's word on an effect that was begun and not heard of again. Raises UserError where the session
-    cannot be driven.
-    """
-    config = load()
-    warm(model or config.model.name)
-    sandbox = detect(SandboxConfig.from_table(_table(config.policy.get("sandbox", {}))))
-    here = Here(config=config, sandbox=sandbox, model=model, today=datetime.date.today)
-    wasm = None if module is None else programs.read_wasm(module)
-    with Workspace(folder) as workspace, CapsuleSession(path, module=wasm) as session:
-        settlement = None if settle is None else _settlement(settle, session.capsule)
-        yield Run(session=session, here=here, workspace=workspace, face=face, stop=stop, settlement=settlement)
-
-
-def _settlement(settle: Settle, capsule: Capsule) -> Settlement:
-    pending = capsule.journal.pending
-    reply = settle.output.encode("utf-8", "replace")
-    if pending is not None and pending.op == "tool":
-        reply = json.dumps({"is_error": False, "output": settle.output}).encode()
-    return Settlement(how=HowSettled(settle.how), reply=reply)
-
-
-def _table(found: object) -> dict[str, object]:
-    if not isinstance(found, dict):
-        raise RefusedError("[policy.sandbox] must be a table.")
-    return found
 
 
 _STATUS = {
@@ -360,13 +270,13 @@ _STATUS = {
 
 
 class _Port:
-    """The journal in a capsule file, as an executor wants it: what could not be written is an OSError."""
+    """The journal of a session, as an executor wants it: what could not be written is an OSError."""
 
-    def __init__(self, session: CapsuleSession) -> None:
+    def __init__(self, session: Driver) -> None:
         self._session = session
 
     def load(self) -> Journal:
-        return self._session.capsule.journal
+        return self._session.standing.journal
 
     def save(self, journal: Journal) -> None:
         try:
@@ -375,9 +285,3 @@ class _Port:
             if isinstance(error.__cause__, OSError):
                 raise error.__cause__ from error
             raise
-
-
-def _from(stream: Stream, start: int) -> bytes:
-    """The bytes of `stream` from `start` on."""
-    first = start // STREAM_CHUNK_BYTES
-    return b"".join(map(unpack, stream.chunks[first:]))[start - first * STREAM_CHUNK_BYTES :]

@@ -19,6 +19,7 @@ from collections.abc import Callable
 
 from hhd.base.text import visible
 from hhd.runtime import wasmtime_c as c
+from hhd.runtime.copies import MemoryCopy
 from hhd.runtime.instance import HostCall, Instance
 from hhd.runtime.module import Module
 from hhd.runtime.outcomes import Failed, Finished, Interrupted, Limits, Outcome, Slice, StopFlag, Waiting
@@ -70,6 +71,9 @@ class Guest:
 
         self.checks = 0
         """Interrupt checks run so far by this guest, since `start` or `resume`."""
+        self.asked_at = 0
+        """Where in memory the request of the latest effect lies, as the guest said."""
+        self._copy: MemoryCopy | None = None
         self._transcript = bytearray()
         self._reply = b""
         self._effect_asked: EffectRequest | None = None
@@ -199,6 +203,17 @@ class Guest:
             asyncify_stack_bytes=used,
         )
 
+    def changed_pages(self, snapshot: Snapshot) -> list[int] | None:
+        """The pages of `snapshot`, just taken, that may differ from those of the one this was last called with.
+
+        None the first time: there was none before.
+        """
+        first = self._copy is None
+        if self._copy is None:
+            self._copy = MemoryCopy(self._limits.memory_bytes)
+        changed = self._copy.update(self._instance.address, snapshot.page_numbers)
+        return None if first else changed
+
     # driving; all of this happens on the guest's own thread
 
     def _drive(self) -> Outcome:
@@ -323,6 +338,7 @@ class Guest:
         request = self._bytes(context, request_at, request_bytes)
         self._count_passed(context)
         self._unwind(context)
+        self.asked_at = request_at
         self._effect_asked = EffectRequest(op=op.decode("ascii"), request=request)
 
     def _reply_part(self, context: int, slots: int) -> None:

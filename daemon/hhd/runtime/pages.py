@@ -13,7 +13,7 @@ import ctypes
 import functools
 import mmap
 import os
-from collections.abc import Iterator
+from collections.abc import Iterable, Iterator
 
 from hhd_protocol.limits import PAGE_BYTES
 
@@ -51,6 +51,14 @@ def changed_runs(memory: int, size: int, baseline: int, baseline_size: int) -> l
             if low < high:
                 _compare(memory, baseline if high <= border else None, low, high, runs)
     return runs
+
+
+def differing_runs(memory: int, other: int, runs: Iterable[Run]) -> list[Run]:
+    """Runs of those pages among `runs` that differ between the memories at two addresses."""
+    found: list[Run] = []
+    for first, end in runs:
+        _compare(memory, other, first, end, found)
+    return found
 
 
 def _compare(memory: int, baseline: int | None, first: int, end: int, runs: list[Run]) -> None:

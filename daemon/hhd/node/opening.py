@@ -1,0 +1,73 @@
+"""Opens a session to be driven here: with its keeper, in one folder, under this device's configuration."""
+
+from __future__ import annotations
+
+import contextlib
+import datetime
+import json
+from collections.abc import Iterator
+from pathlib import Path
+
+from hhd.base.config import load
+from hhd.base.errors import RefusedError
+from hhd.effects.confine import Workspace
+from hhd.effects.executor import HowSettled, Settlement
+from hhd.effects.model import warm
+from hhd.effects.sandbox import SandboxConfig, detect
+from hhd.node import programs
+from hhd.node.capsule_session import CapsuleSession
+from hhd.node.driver import Driver
+from hhd.node.ended import Settle
+from hhd.node.face import Face
+from hhd.node.run import Here, Run
+from hhd.runtime.outcomes import StopFlag
+from hhd_protocol.journal import Entry
+
+
+@contextlib.contextmanager
+def opened(
+    path: Path,
+    *,
+    folder: Path,
+    model: str | None,
+    face: Face,
+    stop: StopFlag,
+    module: Path | None = None,
+    settle: Settle | None = None,
+) -> Iterator[Run]:
+    """The capsule at `path`, held and ready to be driven in `folder`, with this device's configuration.
+
+    `settle` is the person's word on an effect that was begun and not heard of again. Raises UserError where the session
+    cannot be driven.
+    """
+    here = here_with(model)
+    wasm = None if module is None else programs.read_wasm(module)
+    with Workspace(folder) as workspace, CapsuleSession(path, module=wasm) as session:
+        yield driven(session, here, workspace, face, stop, settle)
+
+
+def here_with(model: str | None) -> Here:
+    """What this device brings to a session; raises UserError where its configuration is off."""
+    config = load()
+    warm(model or config.model.name)
+    sandbox = detect(SandboxConfig.from_table(_table(config.policy.get("sandbox", {}))))
+    return Here(config=config, sandbox=sandbox, model=model, today=datetime.date.today)
+
+
+def driven(session: Driver, here: Here, workspace: Workspace, face: Face, stop: StopFlag, settle: Settle | None) -> Run:
+    """A run of `session`, with the person's word on what it waits for."""
+    settlement = None if settle is None else _settlement(settle, session.standing.journal.pending)
+    return Run(session=session, here=here, workspace=workspace, face=face, stop=stop, settlement=settlement)
+
+
+def _settlement(settle: Settle, pending: Entry | None) -> Settlement:
+    reply = settle.output.encode("utf-8", "replace")
+    if pending is not None and pending.op == "tool":
+        reply = json.dumps({"is_error": False, "output": settle.output}).encode()
+    return Settlement(how=HowSettled(settle.how), reply=reply)
+
+
+def _table(found: object) -> dict[str, object]:
+    if not isinstance(found, dict):
+        raise RefusedError("[policy.sandbox] must be a table.")
+    return found
