@@ -17,6 +17,7 @@ from hhd.store.errors import DamagedStoreError, MissingError
 from hhd.store.families import FAMILY, Family
 from hhd.store.objects import row_number, tally_name
 from hhd.store.reading import Reader, either_head
+from hhd.store.rows import NAME_BYTES
 from hhd.store.store import CHECKPOINT, SESSION, Store, refs_of
 from hhd.store.wal import read_log
 from hhd_protocol.errors import FormatError
@@ -94,9 +95,12 @@ class Check:
         count, mixed = 0, 0
         try:
             for name, sealed in self._store.database.each(f"SELECT name, sealed FROM {TABLES[table]}"):
-                if not isinstance(name, bytes) or not isinstance(sealed, bytes):
-                    raise DamagedStoreError("A row holds something else than bytes")
-                count, mixed = count + 1, mixed ^ int.from_bytes(name, "big")
+                count += 1
+                if not isinstance(name, bytes) or len(name) != NAME_BYTES or not isinstance(sealed, bytes):
+                    self.whole = False
+                    self.report.add(TABLES[table], "a row holds something else than a name and sealed bytes")
+                    continue
+                mixed ^= int.from_bytes(name, "big")
                 try:
                     self._store.rows.opened(name, sealed)
                 except DamagedStoreError:
@@ -156,8 +160,8 @@ class Check:
             self.report.add(f"ledger of {whose}", error)
             return False
         for table, length in ledger.items():
-            missing = 0
-            for position in range(length):
+            missing = max(0, length - self.report.rows)  # More than are here need not be looked for one by one.
+            for position in range(length - missing):
                 try:
                     missing += rows.at(table, scope, position) is None
                 except DamagedStoreError:
@@ -216,12 +220,13 @@ class Check:
     def _objects_by_hash(self, reached: set[int]) -> None:
         """Check the names of objects that nothing refers to, and the tally of all."""
         count, mixed = 0, 0
+        numbers: list[int] = []
         try:
-            numbers = list(self._store.objects.numbers())
+            for number in self._store.objects.numbers():
+                numbers.append(number)
         except DamagedStoreError as error:
             self.whole = False
             self.report.add("objects", error)
-            return
         for number in numbers:
             count, mixed = count + 1, mixed ^ int.from_bytes(tally_name(number), "big")
             if number in reached:

@@ -30,6 +30,8 @@ BUSY_SECONDS = 15.0
 """A commit takes milliseconds; only an import of a large log or `hhd gc` holds the lock for seconds."""
 
 _TALLY_BYTES = 16
+_TALLY_MAX = 1 << 48
+"""More rows than any disk has room for: a larger number is damage, and adding to it might not fit SQLite's integers."""
 _SCHEMA = (
     "CREATE TABLE spare(name BLOB PRIMARY KEY, sealed BLOB NOT NULL) WITHOUT ROWID",
     "CREATE TABLE tally(t INTEGER PRIMARY KEY, n INTEGER NOT NULL, x BLOB NOT NULL)",
@@ -83,20 +85,16 @@ class Database:
             )
         with translated(folder):
             connection = _connect(path)
-            number = connection.execute("PRAGMA user_version").fetchone()[0]
-        if number > FORMAT:
-            connection.close()
-            raise newer(folder, number)
-        if number < FORMAT:
-            one_at_a_time = locks.take(folder / "begin.lock", wait=True)
-            assert one_at_a_time is not None
-            try:
+        try:
+            with translated(folder):
+                number = connection.execute("PRAGMA user_version").fetchone()[0]
+            if number > FORMAT:
+                raise newer(folder, number)
+            if number < FORMAT:
+                one_at_a_time = locks.take(folder / "begin.lock", wait=True)
+                assert one_at_a_time is not None
                 with one_at_a_time, translated(folder):
                     _migrate(folder, connection)
-            except BaseException:
-                connection.close()
-                raise
-        try:
             with translated(folder):
                 _insist_on_schema(connection)
         except BaseException:
@@ -202,10 +200,10 @@ class Database:
 
     def tally(self, table: int) -> tuple[int, int]:
         """Return the number of rows that `table` should have, and the XOR of their names."""
-        row = self.first("SELECT n, x FROM tally WHERE t=?", table)
-        if row is None or not isinstance(row[0], int) or not isinstance(row[1], bytes):
-            raise DamagedStoreError(f"The tally of table {TABLES[table]} is damaged; run `hhd check --repair`.")
-        return row[0], int.from_bytes(row[1], "big")
+        match self.first("SELECT n, x FROM tally WHERE t=?", table):
+            case [int(n), bytes(x)] if 0 <= n <= _TALLY_MAX and len(x) == _TALLY_BYTES:
+                return n, int.from_bytes(x, "big")
+        raise DamagedStoreError(f"The tally of table {TABLES[table]} is damaged; run `hhd check --repair`.")
 
     def bytes_used(self) -> int:
         """Return the size of the file, write-ahead log apart."""
@@ -306,6 +304,15 @@ def _writing(code: int) -> bool:
 
 def _connect(path: Path) -> sqlite3.Connection:
     connection = sqlite3.connect(path, timeout=BUSY_SECONDS, isolation_level=None, check_same_thread=False)
+    try:
+        _set_up(connection)
+    except BaseException:
+        connection.close()
+        raise
+    return connection
+
+
+def _set_up(connection: sqlite3.Connection) -> None:
     for pragma in (
         "journal_mode=WAL",
         f"synchronous={SYNCHRONOUS}",
@@ -318,7 +325,6 @@ def _connect(path: Path) -> sqlite3.Connection:
         "journal_size_limit=67108864",
     ):
         connection.execute(f"PRAGMA {pragma}").fetchall()
-    return connection
 
 
 def _insist_on_schema(connection: sqlite3.Connection) -> None:
@@ -334,8 +340,7 @@ def _insist_on_schema(connection: sqlite3.Connection) -> None:
 def _migrate(folder: Path, connection: sqlite3.Connection) -> None:
     """Bring an older file to this format after a copy of it was made durable beside it."""
     number = connection.execute("PRAGMA user_version").fetchone()[0]
-    missing = [n for n in range(number, FORMAT) if n not in MIGRATIONS]
-    if missing or number < 1:
+    if number < 1 or any(n not in MIGRATIONS for n in range(number, FORMAT)):
         raise DamagedStoreError(f"The store in {folder} has format {number}, which no hhd has written.")
     connection.execute("PRAGMA wal_checkpoint(TRUNCATE)").fetchall()
     copy = folder / f"{FILE}.format-{number}"

@@ -6,8 +6,8 @@ from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field, replace
 
 from hhd.store.errors import DamagedStoreError, MissingError
-from hhd.store.rows import Rows
-from hhd_protocol.codec import Value, decode, encode
+from hhd.store.rows import Rows, decoded
+from hhd_protocol.codec import Value, encode
 from hhd_protocol.crypto import KEY_BYTES, WrappedKey, unwrap, wrap
 from hhd_protocol.errors import FormatError
 from hhd_protocol.ids import EpochId, FamilyId
@@ -124,9 +124,13 @@ class Families:
 
 
 def _decoded(family: FamilyId, raw: bytes) -> Family:
-    match decode(raw):
-        case [1, bytes(page_key), bytes(epoch), list(pairs), bytes()]:
-            epochs = {EpochId(p[0]): p[1] for p in pairs if isinstance(p, list) and isinstance(p[0], bytes)}
-            keys = {epoch: key for epoch, key in epochs.items() if isinstance(key, bytes)}
-            return Family(id=family, page_key=page_key, epochs=keys, epoch=EpochId(epoch))
+    match decoded(raw, "row of a family's keys"):
+        case [1, bytes(page_key), bytes(epoch), list(pairs), bytes()] if len(page_key) == KEY_BYTES:
+            keys: dict[EpochId, bytes] = {}
+            for pair in pairs:
+                match pair:
+                    case [bytes(named), bytes(key)] if len(key) == KEY_BYTES:
+                        keys[EpochId(named)] = key
+            if len(keys) == len(pairs) and epoch in keys:
+                return Family(id=family, page_key=page_key, epochs=keys, epoch=EpochId(epoch))
     raise DamagedStoreError(f"The keys of family {family.hex()} are not in the form they were written in.")

@@ -10,6 +10,7 @@ from collections.abc import Mapping, Sequence
 from dataclasses import replace
 
 from hhd.store.checkpoints import Checkpoint, Payload, Sign
+from hhd.store.errors import MissingError
 from hhd.store.image_writer import ImageWriter
 from hhd.store.log_writer import LogWriter
 from hhd.store.reading import Image
@@ -35,7 +36,8 @@ class Line:
 
     def snapshot(self) -> Snapshot:
         """Return the snapshot at the head; raises MissingError if it has none, ThinnedError if it was thinned."""
-        assert self.head is not None and self._payload.image is not None
+        if self._payload.image is None:
+            raise MissingError("There is no memory image at this point of the session.")
         return snapshot_of(self._image(self._payload.image))
 
     def checkpoint(

@@ -51,10 +51,10 @@ class Objects:
         return row[0] if row is not None and isinstance(row[0], int) else 0
 
     def numbers(self) -> Iterator[int]:
-        """Yield the row numbers of all objects."""
+        """Yield the row numbers of all objects; raises DamagedStoreError at one that no name has."""
         for (number,) in self._database.each("SELECT n FROM objects"):
-            if not isinstance(number, int):
-                raise DamagedStoreError("An object of the store is under something else than a number.")
+            if not isinstance(number, int) or number < 0:
+                raise DamagedStoreError("An object of the store is under a number that no object has.")
             yield number
 
     def remove(self, number: int) -> int:

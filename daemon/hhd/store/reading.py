@@ -7,6 +7,7 @@ then those behind bases; the format allows no deeper dependence.
 
 from __future__ import annotations
 
+import contextlib
 import functools
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from concurrent.futures import ThreadPoolExecutor
@@ -156,27 +157,37 @@ class Reader:
     def image(self, ref: Ref) -> Image:
         """Return the image of an object, whole."""
         work = _Work()
-        places, state = self._places(work, ref)
-        numbers = sorted(places)
-        wanted: list[list[int]] = [[] for _ in work.opened]
-        for page in numbers:
-            place = places[page]
-            wanted[place >> _SLOT_BITS].append(place & 0xFFFF)
-        for opened, slots in zip(list(work.opened), wanted, strict=True):
-            opened.want(slots)
-        self._decode(work)
+        with _naming(ref):
+            places, state = self._places(work, ref)
+            numbers = sorted(places)
+            wanted: list[list[int]] = [[] for _ in work.opened]
+            for page in numbers:
+                place = places[page]
+                wanted[place >> _SLOT_BITS].append(place & 0xFFFF)
+            for opened, slots in zip(list(work.opened), wanted, strict=True):
+                opened.want(slots)
+            self._decode(work)
         pages = [work.opened[places[page] >> _SLOT_BITS].page(places[page] & 0xFFFF) for page in numbers]
         return Image(numbers=numbers, pages=pages, state=state)
 
     def places(self, ref: Ref) -> tuple[dict[int, tuple[Ref, int]], bytes]:
         """Return the place of each page of an image, and its state, without reading a page."""
         work = _Work()
-        places, state = self._places(work, ref)
+        with _naming(ref):
+            places, state = self._places(work, ref)
         return {page: (work.opened[place >> _SLOT_BITS].ref, place & 0xFFFF) for page, place in places.items()}, state
 
     def bases(self, ref: Ref) -> dict[int, tuple[Ref, memoryview]]:
         """Return for each page of an image its newest version in a frame without bases: the object, the content."""
         work = _Work()
+        with _naming(ref):
+            found = self._bases(work, ref)
+            for number, slot in found.values():
+                work.opened[number].want((slot,))
+            self._decode(work)
+        return {page: (work.opened[n].ref, work.opened[n].page(slot)) for page, (n, slot) in found.items()}
+
+    def _bases(self, work: _Work, ref: Ref) -> dict[int, tuple[int, int]]:
         places, _ = self._places(work, ref)
         found: dict[int, tuple[int, int]] = {}
         for page, place in places.items():
@@ -191,17 +202,15 @@ class Reader:
                 number = self._number(work, opened.head.ref(base))
                 slot = work.opened[number].slot_of(page)
             found[page] = number, slot
-        for number, slot in found.values():
-            work.opened[number].want((slot,))
-        self._decode(work)
-        return {page: (work.opened[n].ref, work.opened[n].page(slot)) for page, (n, slot) in found.items()}
+        return found
 
     def own_pages(self, ref: Ref) -> tuple[ImageHead, list[memoryview]]:
         """Return the head and own pages of an object; raises DamagedStoreError if they are not those of its id."""
         work = _Work()
         opened = work.opened[self._number(work, ref)]
         opened.want(range(len(opened.head.pages)))
-        self._decode(work)
+        with _naming(ref):
+            self._decode(work)
         pages = [opened.page(slot) for slot in range(len(opened.head.pages))]
         ids = b"".join(content_id(self._family.page_key, b"page", page) for page in pages)
         if content_id(self._family.page_key, b"pages", ids) != opened.head.pages_id:
@@ -395,6 +404,15 @@ def either_head(segment: bytes) -> ImageHead | logs.LogHead:
 def damaged(ref: Ref, error: Exception) -> DamagedStoreError:
     """Return the error that names an object and what is wrong with it."""
     return DamagedStoreError(f"Object {ref.name.hex()[:16]} is damaged: {error}.")
+
+
+@contextlib.contextmanager
+def _naming(ref: Ref) -> Iterator[None]:
+    """Say of which object it is that something within does not follow the format."""
+    try:
+        yield
+    except FormatError as error:
+        raise damaged(ref, error) from error
 
 
 def _needs_no_base(opened: Opened, frame: int) -> bool:

@@ -263,7 +263,8 @@ def _give_up_lost_content(store: Store, result: Repaired) -> None:
 
 def _values(store: Store) -> Iterable[tuple[bytes, bytes]]:
     for name, sealed in list(store.database.each("SELECT name, sealed FROM rows")):
-        assert isinstance(name, bytes) and isinstance(sealed, bytes)
+        if not isinstance(name, bytes) or not isinstance(sealed, bytes):
+            continue
         try:
             yield name, store.rows.opened(name, sealed)
         except DamagedStoreError:

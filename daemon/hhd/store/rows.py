@@ -18,13 +18,14 @@ from hhd.store.database import ROWS, SPARE, Database
 from hhd.store.errors import DamagedStoreError
 from hhd_protocol.codec import Value, decode, encode
 from hhd_protocol.crypto import NONCE_BYTES, SealError, derive, seal, unseal
+from hhd_protocol.errors import FormatError
 
 ENTRY_BYTES = 32
 BLOCK_ENTRIES = 26
 """So that a block stays within its page of the file, and 10,000 entries are 385 rows."""
 
 LEDGER = "ledger"
-_NAME_BYTES = 16
+NAME_BYTES = 16
 
 
 class Rows:
@@ -38,7 +39,7 @@ class Rows:
     def name(self, table: str, scope: bytes, key: bytes) -> bytes:
         """Return the name of a row: 16 bytes."""
         text = b"%s\0%d\0%s%s" % (table.encode("ascii"), len(scope), scope, key)
-        return hashlib.blake2b(text, digest_size=_NAME_BYTES, key=self._name_key, person=b"hhd1.row").digest()
+        return hashlib.blake2b(text, digest_size=NAME_BYTES, key=self._name_key, person=b"hhd1.row").digest()
 
     def transaction(self) -> AbstractContextManager[None]:
         """What is written within becomes durable together, as `Database.transaction` says."""
@@ -183,22 +184,27 @@ class Rows:
     def ledger(self, scope: bytes) -> dict[str, int]:
         """Return how long each log and listing of a scope should be: what `hhd check` misses rows by."""
         raw = self.get_either(LEDGER, scope, b"")
-        fields = decode(raw) if raw is not None else {}
-        assert isinstance(fields, dict)
-        return {str(table): int(count) for table, count in fields.items() if isinstance(count, int)}
+        fields = decoded(raw, "ledger of a scope") if raw is not None else {}
+        if isinstance(fields, dict):
+            counts = {table: count for table, count in fields.items() if isinstance(table, str) and type(count) is int}
+            if len(counts) == len(fields) and min(counts.values(), default=0) >= 0:
+                return counts
+        raise DamagedStoreError("The ledger of a scope is not in the form it was written in.")
 
     def mend_log(self, table: str, scope: bytes, length: int) -> int:
         """Close the gaps that damage left among `length` rows of a log; return how many rows were lost."""
         with self._database.transaction():
-            kept = []
-            for position in range(length):
+            kept: list[bytes] = []
+            here = self._database.first("SELECT count(*) FROM rows")
+            assert here is not None and isinstance(here[0], int)
+            for position in range(min(length, here[0])):
                 try:
                     if (value := self.at(table, scope, position)) is not None:
                         kept.append(value)
                 except DamagedStoreError:
                     continue
             if len(kept) < length:
-                for position in range(length):
+                for position in range(min(length, here[0])):
                     self.delete(table, scope, _number(position))
                 self._lengths.pop((table, scope), None)
                 self.keep_ledger(scope, {**self.ledger(scope), table: 0})
@@ -253,6 +259,14 @@ class Rows:
         nonce = self._random(NONCE_BYTES)
         padded = (len(value).to_bytes(4, "little") + value).ljust(_padded(len(value) + 4), b"\0")
         return nonce + seal(self._seal_key, nonce, padded, ad=name)
+
+
+def decoded(raw: bytes, what: str) -> Value:
+    """Return the value that a row holds; raises DamagedStoreError, naming `what`, if it holds none."""
+    try:
+        return decode(raw)
+    except FormatError as error:
+        raise DamagedStoreError(f"The {what} is not in the form it was written in: {error}.") from error
 
 
 def _number(position: int) -> bytes:

@@ -11,7 +11,7 @@ from hhd.store.reading import Image
 from hhd_protocol.abi import Snapshot
 from hhd_protocol.codec import Value, decode, encode
 from hhd_protocol.errors import FormatError
-from hhd_protocol.limits import PAGE_BYTES
+from hhd_protocol.limits import ASYNCIFY_STACK_BYTES_MAX, MEMORY_BYTES_MAX, PAGE_BYTES
 
 VERSION = 1
 
@@ -55,13 +55,19 @@ def snapshot_of(image: Image) -> Snapshot:
     except FormatError as error:
         raise DamagedStoreError(f"The state of an image is not a guest's: {error}.") from error
     match fields:
-        case [1, str(entry), int(memory), dict(names), int(stack)]:
+        case [1, str(entry), int(memory), dict(names), int(stack)] if _plausible(memory, names, stack):
             return Snapshot(
                 entry=entry,
                 memory_bytes=memory,
                 page_numbers=image.numbers,
                 pages=image.pages,
-                globals={str(name): bits for name, bits in names.items() if isinstance(bits, int)},
+                globals={str(name): bits for name, bits in names.items() if type(bits) is int},
                 asyncify_stack_bytes=stack,
             )
     raise DamagedStoreError("The state of an image is not a guest's.")
+
+
+def _plausible(memory: int, names: Mapping[Value, Value], stack: int) -> bool:
+    """Say whether these can be a guest's: numbers in bounds, globals of at most 64 bits."""
+    bits = all(type(name) is str and type(one) is int and 0 <= one < 1 << 64 for name, one in names.items())
+    return 0 <= memory <= MEMORY_BYTES_MAX and 0 <= stack <= ASYNCIFY_STACK_BYTES_MAX and bits

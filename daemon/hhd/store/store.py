@@ -33,10 +33,10 @@ from hhd.store.log_writer import LogWriter
 from hhd.store.note import note_device, note_is_current, noted_device
 from hhd.store.objects import Objects
 from hhd.store.reading import Reader
-from hhd.store.rows import Rows
+from hhd.store.rows import Rows, decoded
 from hhd.store.statements import Statements
 from hhd.store.wal import read_log
-from hhd_protocol.codec import decode, encode
+from hhd_protocol.codec import encode
 from hhd_protocol.crypto import derive, device_id, device_text, public_key
 from hhd_protocol.ids import (
     CheckpointId,
@@ -199,10 +199,10 @@ class Store:
     def session(self, session: SessionId) -> Session:
         """Return a session; raises MissingError."""
         raw = self.rows.get(SESSION, b"", session)
-        match decode(raw) if raw is not None else None:
+        match decoded(raw, "row of a session") if raw is not None else None:
             case [1, bytes(family), bytes()]:
                 return Session(id=session, family=FamilyId(family))
-            case None:
+            case None if raw is None:
                 raise MissingError(f"There is no session {session.hex()[:16]} in this store.")
         raise DamagedStoreError(f"The row of session {session.hex()[:16]} is not in the form it was written in.")
 
@@ -356,10 +356,10 @@ class Store:
     def module_ref(self, digest: Sha256) -> Ref:
         """Return where a module is; raises MissingError."""
         raw = self.rows.get(MODULE, b"", digest)
-        match decode(raw) if raw is not None else None:
+        match decoded(raw, "row of a module") if raw is not None else None:
             case [bytes(name), bytes(epoch)]:
                 return Ref(name=ObjectName(name), epoch=EpochId(epoch))
-            case None:
+            case None if raw is None:
                 raise MissingError(f"Module {digest.hex()[:16]} is not in this store.")
         raise DamagedStoreError(f"The row of module {digest.hex()[:16]} is not in the form it was written in.")
 

@@ -17,6 +17,7 @@ from pathlib import Path
 
 _MAGIC = (0x377F0682, 0x377F0683)
 _HEADER, _FRAME = 32, 24
+_PAGE_BYTES = tuple(1 << shift for shift in range(9, 17))
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -38,7 +39,8 @@ def read_log(path: Path) -> Log:
         return Log()
     magic, _, page_bytes, _, salt1, salt2, sum1, sum2 = struct.unpack(">8I", raw[:_HEADER])
     order = ">" if magic & 1 else "<"
-    whole = magic in _MAGIC and page_bytes and _checksum(order, raw[:24], (0, 0)) == (sum1, sum2)
+    sized = page_bytes in _PAGE_BYTES
+    whole = magic in _MAGIC and sized and _checksum(order, raw[:24], (0, 0)) == (sum1, sum2)
     if not whole:
         return Log(hidden=1 if len(raw) > _HEADER else 0)
     good: dict[int, bytes] = {}
