@@ -164,7 +164,7 @@ class Rows:
         """Shorten a log to its first `length` rows, also where damage left gaps."""
         with self._database.transaction():
             ledger = self.ledger(scope)
-            for position in range(length, ledger.get(table, 0)):
+            for position in range(length, min(ledger.get(table, 0), length + self._count())):
                 self.delete(table, scope, _number(position))
             self._lengths.pop((table, scope), None)
             self.keep_ledger(scope, {**ledger, table: min(length, ledger.get(table, 0))})
@@ -195,16 +195,15 @@ class Rows:
         """Close the gaps that damage left among `length` rows of a log; return how many rows were lost."""
         with self._database.transaction():
             kept: list[bytes] = []
-            here = self._database.first("SELECT count(*) FROM rows")
-            assert here is not None and isinstance(here[0], int)
-            for position in range(min(length, here[0])):
+            possible = min(length, self._count())
+            for position in range(possible):
                 try:
                     if (value := self.at(table, scope, position)) is not None:
                         kept.append(value)
                 except DamagedStoreError:
                     continue
             if len(kept) < length:
-                for position in range(min(length, here[0])):
+                for position in range(possible):
                     self.delete(table, scope, _number(position))
                 self._lengths.pop((table, scope), None)
                 self.keep_ledger(scope, {**self.ledger(scope), table: 0})
@@ -250,6 +249,12 @@ class Rows:
             self.remove_log(table, scope)
             for begin in range(0, len(entries), BLOCK_ENTRIES):
                 self.append(table, scope, b"".join(entries[begin : begin + BLOCK_ENTRIES]))
+
+    def _count(self) -> int:
+        """Return how many rows there are in all: no log is longer, whatever its ledger says."""
+        row = self._database.first("SELECT count(*) FROM rows")
+        assert row is not None and isinstance(row[0], int)
+        return row[0]
 
     def _has(self, table: str, scope: bytes, position: int) -> bool:
         name = self.name(table, scope, _number(position))

@@ -15,9 +15,10 @@ from collections.abc import Iterator
 from typing import TYPE_CHECKING
 
 from hhd.store.errors import DamagedStoreError
+from hhd.store.rows import decoded
 from hhd_protocol import lineage
 from hhd_protocol.bodies import CheckpointBody, IntentBody, ReceiptBody, TombstoneBody
-from hhd_protocol.codec import decode, encode
+from hhd_protocol.codec import encode
 from hhd_protocol.errors import FormatError
 from hhd_protocol.ids import DeviceId, SessionId, StatementId
 from hhd_protocol.lineage import Signed
@@ -127,8 +128,8 @@ class Statements:
 
     def _end(self, session: SessionId, device: DeviceId) -> tuple[int, StatementId] | None:
         raw = self._rows.get(TIP, session, device)
-        match decode(raw) if raw is not None else None:
-            case None:
+        match decoded(raw, "end of a chain") if raw is not None else None:
+            case None if raw is None:
                 return None
             case [int(seq), bytes(id)]:
                 return seq, StatementId(id)
