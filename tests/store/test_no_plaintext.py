@@ -8,6 +8,7 @@ from pathlib import Path
 import pytest
 from tests.store.conftest import ALICE, BOB, SEED, Memory
 from tests.store.phrase import leaks
+from tests.store.test_statements import create, recorder
 
 import hhd.store.rows
 import hhd_protocol.objects
@@ -23,21 +24,24 @@ def _phrase() -> str:
 def _write(folder: Path, phrase: str) -> None:
     text = phrase.encode()
     with Store.open(folder, seed=SEED, limits=Limits(free_bytes_min=0)) as store:
-        store.create_session(ALICE)
-        memory, line = Memory(20), Line(store, ALICE)
+        made = create()
+        store.create_session(made.session)
+        store.statements.add(made.session, made.raw)
+        memory, line = Memory(20), Line(store, made.session)
         for step in range(4):
             memory.pages[step] = (b"memory " + text + b" ").ljust(PAGE_BYTES, b".")
             line.checkpoint(
                 changed=[step],
                 snapshot=memory.snapshot(),
                 logs={phrase: b'{"conversation":"' + text + b'"}\n'},
-                workspace=b"/home/alice/" + text,
-                sign=lambda payload, objects: b"record of " + text,
+                workspace=b"/home/" + text,
+                sign=recorder(store, made.session),
             )
         store.rows.put("title", ALICE, b"", text)
         store.rows.append("journal", ALICE, b"asked " + text)
         store.put_module(b"\0asm" + text * 10)
         # Not folded: the write-ahead log is a file, too.
+        assert text in (store.record(store.heads(made.session)[-1]) or b"")
         found = leaks(folder, phrase)
         assert any(path.name.endswith("-wal") and path.stat().st_size for path in folder.iterdir())
     assert found + leaks(folder, phrase) == []
@@ -53,7 +57,7 @@ def test_with_sealing_switched_off_the_phrase_is_found(
 ) -> None:
     monkeypatch.setattr(module, "seal", lambda key, nonce, message, *, ad=b"": message + bytes(16))
     monkeypatch.setattr(module, "unseal", lambda key, nonce, sealed, *, ad=b"": sealed[:-16])
-    with pytest.raises(AssertionError):
+    with pytest.raises(AssertionError, match="raw, form"):
         _write(tmp_path / "store", _phrase())
 
 
