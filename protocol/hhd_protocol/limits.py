@@ -231,3 +231,8 @@ WORKSPACE_REMOTES_MAX = 64
 
 WORKSPACE_ROOT_BYTES_MAX = 4 * 1024 * 1024
 """The root of a capture's encoding: two million rows in 8,000 pieces take 256 KB, and commits 640 KB."""
+SUSPENDED_MS_MAX = 30_000
+"""Sleep after which a device asks the others before it acts: shorter, and nobody took over in the meantime."""
+
+WAKE_WAIT_MS_MAX = 10_000
+"""How long a device that woke waits for the others' answers: a link is up in two or three seconds, or not at all."""

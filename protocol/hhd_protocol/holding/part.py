@@ -1,0 +1,349 @@
+"""One device's part in one session: the facts, how things stand, and the doors (`protocol/spec/holding.md`)."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, replace
+
+from hhd_protocol.holding.drafts import CheckpointDraft
+from hhd_protocol.holding.known import Known
+from hhd_protocol.holding.refusals import Refusal, Why
+from hhd_protocol.ids import DeviceId, EffectId, Sha256, StatementId
+from hhd_protocol.limits import SUSPENDED_MS_MAX, WAKE_WAIT_MS_MAX
+from hhd_protocol.statements import (
+    Checkpoint,
+    EffectKind,
+    Intent,
+    Progress,
+    Receipt,
+    Record,
+    RecordKind,
+    Role,
+    Statement,
+)
+
+
+@dataclass(frozen=True, kw_only=True)
+class Leg:
+    """What is, or was last, advanced here: the token, and the last own checkpoint or the head it began from.
+
+    `unsaved`: there is work that no checkpoint holds. `running`: the effect that is under way. `replied`: the SHA-256
+    of a reply that came and is in no checkpoint, with its effect.
+    """
+
+    token: StatementId
+    head: StatementId | None
+    unsaved: bool = False
+    running: EffectId | None = None
+    replied: tuple[EffectId, Sha256] | None = None
+
+
+@dataclass(frozen=True, kw_only=True)
+class Around:
+    """How things stand now; none of it is kept on disk.
+
+    `woke_ms`: when this process started, or the device last woke, by a clock that counts sleep. `connected`: full
+    members with a link now. `answered`: those that have sent, since then, all they know of the session. `attached`: a
+    person is attached, or prompted here, since then.
+    """
+
+    woke_ms: int
+    connected: frozenset[DeviceId] = frozenset()
+    answered: frozenset[DeviceId] = frozenset()
+    attached: bool = False
+
+
+@dataclass(frozen=True, kw_only=True)
+class Clocks:
+    """Milliseconds of two clocks: `boot_ms` counts sleep (CLOCK_BOOTTIME), `awake_ms` does not (CLOCK_MONOTONIC)."""
+
+    boot_ms: int
+    awake_ms: int
+
+    def slept_since(self, before: Clocks) -> bool:
+        """Whether the device was suspended since `before` for so long that others may have taken over."""
+        return (self.boot_ms - before.boot_ms) - (self.awake_ms - before.awake_ms) > SUSPENDED_MS_MAX
+
+
+@dataclass(frozen=True, kw_only=True)
+class Part:
+    """One device's part in one session.
+
+    `tip`: the last statement that *this store* signed, None before the first; own statements that it does not lead
+    to came from elsewhere. `acknowledged_by`: members that said a checkpoint of this session is durable there.
+    `denied`: tokens that, as a peer showed, this device held before its store was rolled back ("already taken"); kept
+    on disk. `leg`: None when nothing is, or was, advanced here.
+    """
+
+    me: DeviceId
+    known: Known
+    tip: StatementId | None
+    around: Around
+    acknowledged_by: frozenset[DeviceId] = frozenset()
+    denied: frozenset[StatementId] = frozenset()
+    leg: Leg | None = None
+
+    def learned(self, *statements: Statement) -> Part:
+        """The part that also knows `statements`, whoever sent them; itself when they are known."""
+        known = self.known.plus(statements)
+        return self if known is self.known else replace(self, known=known)
+
+    def signed(self, statement: Statement) -> Part:
+        """The part after this store signed `statement` and made it durable."""
+        leg = self.leg
+        if isinstance(statement, Checkpoint):
+            leg = Leg(token=statement.token, head=statement.id, running=leg.running if leg else None)
+        elif isinstance(statement, Record) and statement.to == self.me:
+            leg = Leg(token=statement.id, head=statement.head)
+        elif isinstance(statement, Intent):
+            assert leg is not None
+            leg = replace(leg, running=statement.effect)
+        return replace(self.learned(statement), tip=statement.id, leg=leg)
+
+    def loaded(self) -> Part:
+        """The part that goes on, in memory, from the owner's tip; only where `may_append` says nothing but stale."""
+        view = self.known.view
+        return replace(self, leg=Leg(token=view.token.id, head=view.main) if view.token else None)
+
+    # The doors
+
+    def may_append(self) -> Refusal | None:
+        """Door 1: may this device append to the journal or store an own checkpoint? None: it may."""
+        view = self.known.view
+        refusal = self._may_hold()
+        if refusal is not None:
+            return refusal
+        assert view.token is not None
+        if view.owner != self.me:
+            return Refusal(why=Why.OWNER_REVOKED if view.owner_revoked else Why.NOT_OWNER)
+        if self.leg is not None and self.leg.token != view.token.id:
+            return Refusal(why=Why.STALE)
+        if self._rolled_back(view.token.id):
+            return Refusal(why=Why.ROLLED_BACK)
+        if view.main is None and not self._unbegun():
+            return Refusal(why=Why.HEAD_NOT_HERE if self._start_missing() else Why.SPLIT)
+        if self.leg is not None and self.leg.head != view.main:
+            return Refusal(why=Why.STALE)
+        return None
+
+    def may_start(self, effect: EffectId, request: Sha256, now_ms: int) -> Refusal | None:
+        """Door 2: may this device start `effect`, whose request has the SHA-256 `request`? None: it may."""
+        refusal = self.may_append()
+        if refusal is not None:
+            return refusal
+        if self.leg is not None and self.leg.running is not None:
+            return Refusal(why=Why.RUNNING)
+        view = self.known.view
+        assert view.token is not None
+        said = self.known.progress(view.main).get(effect)
+        if said is None:
+            return Refusal(why=Why.NOT_ASKED)
+        if said in (Progress.ANSWERED, Progress.SETTLED):
+            return Refusal(why=Why.ANSWERED)
+        doubtful = effect in view.uncertain or said is Progress.STARTED or self.begun(effect, view.token.id)
+        if doubtful and self.known.kinds.get(effect, EffectKind.TOOL) is EffectKind.TOOL:
+            return Refusal(why=self._which_doubt(effect, request))
+        return self._waits(now_ms)
+
+    def may_release(self, to: DeviceId, now_ms: int) -> Refusal | None:
+        """May this device sign a release to `to`? None: it may."""
+        refusal = self.may_append()
+        if refusal is not None:
+            return refusal
+        view = self.known.view
+        if to == self.me or self.known.members.get(to) is not Role.FULL or to in view.revoked:
+            return Refusal(why=Why.NO_TARGET)
+        if self.leg is not None and self.leg.running is not None:
+            return Refusal(why=Why.RUNNING)
+        if self.leg is not None and (self.leg.unsaved or self.leg.replied is not None):
+            return Refusal(why=Why.UNSAVED)
+        return self._waits(now_ms)
+
+    def may_take_over(self, head: StatementId | None) -> Refusal | None:
+        """May this device take the session over and go on from `head` (None: the owner's tip)? None: it may."""
+        refusal = self._may_hold()
+        if refusal is not None:
+            return refusal
+        view = self.known.view
+        if self.leg is not None and self.leg.running is not None:
+            return Refusal(why=Why.RUNNING)
+        if head is None:
+            if view.main is None and not self._unbegun():
+                return Refusal(why=Why.HEAD_NOT_HERE if self._start_missing() else Why.SPLIT)
+            return None
+        known = isinstance(self.known.statements.get(head), Checkpoint)
+        return None if known and head not in view.held | view.refused else Refusal(why=Why.HEAD_NOT_HERE)
+
+    @property
+    def fenced(self) -> bool:
+        """Whether the leg's token was taken, or this device revoked: nothing starts any more, and it closes.
+
+        Who released the token itself is not fenced: its release has said what a closing checkpoint would.
+        """
+        view = self.known.view
+        if self.leg is None or view.token is None or self._released(self.leg.token):
+            return False
+        return view.token.id != self.leg.token or self.me in view.revoked
+
+    def closing(self) -> CheckpointDraft | None:
+        """The one checkpoint that a fenced device still owes its old token; None if it owes none.
+
+        It is owed where something is in no checkpoint, or an effect is open, of which only a closing checkpoint can
+        say "not started". Of what it does not name, its line speaks.
+        """
+        if not self.fenced or self.leg is None or self._closed(self.leg.token):
+            return None
+        journal = self._journal(self.leg)
+        if not self.leg.unsaved and not journal:
+            return None
+        before = self.known.progress(self.leg.head)
+        return CheckpointDraft(
+            token=self.leg.token,
+            parents=(self.leg.head,) if self.leg.head is not None else (),
+            after=self.after,
+            effects={effect: said for effect, said in journal.items() if before.get(effect) is not said},
+            closing=True,
+            journal=journal,
+        )
+
+    def deadline(self) -> int | None:
+        """When `decide` may answer differently although nothing else happened, in ms, past or not; None: never."""
+        return self.around.woke_ms + WAKE_WAIT_MS_MAX if self._asks_others() else None
+
+    # What stands behind the doors
+
+    def _may_hold(self) -> Refusal | None:
+        view = self.known.view
+        if view.token is None:
+            return Refusal(why=Why.NO_RECORD)
+        if self.known.members.get(self.me) is not Role.FULL:
+            return Refusal(why=Why.NOT_FULL)
+        return Refusal(why=Why.REVOKED) if self.me in view.revoked else None
+
+    def _unbegun(self) -> bool:
+        """Whether the token names no head and nothing was made under it: the first checkpoint is still to come."""
+        token = self.known.view.token
+        assert token is not None
+        record = self.known.statements[token.id]
+        return (
+            isinstance(record, Record)
+            and record.head is None
+            and not any(isinstance(s, Checkpoint) and s.token == token.id for s in self.known.statements.values())
+        )
+
+    def _start_missing(self) -> bool:
+        view = self.known.view
+        assert view.token is not None
+        record = self.known.statements[view.token.id]
+        assert isinstance(record, Record)
+        return record.head is not None and (
+            record.head not in self.known.statements or record.head in view.held | view.refused
+        )
+
+    def _own_line(self) -> set[StatementId]:
+        """The statements that this store signed, as its tip leads to them."""
+        found: set[StatementId] = set()
+        at = self.tip
+        while at is not None and at not in found and (statement := self.known.statements.get(at)) is not None:
+            found.add(at)
+            at = statement.after
+        return found
+
+    def _rolled_back(self, token: StatementId) -> bool:
+        """Whether something shows that this device had `token` before its store was rolled back."""
+        if token in self.denied:
+            return True
+        mine = self._own_line()
+        return any(
+            s.by == self.me and s.signature_good and s.id not in mine and token in (s.id, _token_of(s))
+            for s in self.known.statements.values()
+        )
+
+    @property
+    def after(self) -> StatementId | None:
+        """What this device's next statement follows: its last one known, so that a roll-back leaves one chain.
+
+        From the tip on, own statements that came from elsewhere are followed while there is one choice.
+        """
+        followers: dict[StatementId | None, list[StatementId]] = {}
+        for s in self.known.statements.values():
+            if s.by == self.me and s.signature_good:
+                followers.setdefault(s.after, []).append(s.id)
+        at = self.tip
+        while len(next_ones := followers.get(at, [])) == 1:
+            at = next_ones[0]
+        return at
+
+    def begun(self, effect: EffectId, token: StatementId) -> bool:
+        """Whether this store said, under `token`, that it starts `effect`, and nothing took that back since."""
+        at = self.tip
+        while at is not None and (statement := self.known.statements.get(at)) is not None:
+            if isinstance(statement, Checkpoint) and effect in statement.effects:
+                return statement.effects[effect] is Progress.STARTED
+            if isinstance(statement, Intent) and statement.effect == effect:
+                return statement.token == token
+            at = statement.after
+        return False
+
+    def _which_doubt(self, effect: EffectId, request: Sha256) -> Why:
+        other = any(
+            isinstance(s, Intent) and s.effect == effect and s.request != request
+            for s in self.known.statements.values()
+        )
+        return Why.OTHER_REQUEST if other else Why.UNCERTAIN
+
+    def _others(self) -> frozenset[DeviceId]:
+        full = {device for device, role in self.known.members.items() if role is Role.FULL}
+        return frozenset(full - {self.me} - self.known.view.revoked)
+
+    def _asks_others(self) -> bool:
+        """Whether an effect or a release has to wait for what others know."""
+        others = self._others()
+        if not others & self.acknowledged_by:
+            return False
+        answered = self.around.answered & others
+        return not answered or bool((self.around.connected & others) - answered)
+
+    def _waits(self, now_ms: int) -> Refusal | None:
+        if not self._asks_others():
+            return None
+        others = self._others()
+        answered = self.around.answered & others
+        until_ms = self.around.woke_ms + WAKE_WAIT_MS_MAX
+        if now_ms < until_ms and not (self.around.attached and not self.around.connected & others):
+            return Refusal(why=Why.WAKING, until_ms=until_ms)
+        return None if answered or self.around.attached else Refusal(why=Why.ALONE)
+
+    def _released(self, token: StatementId) -> bool:
+        return any(
+            isinstance(s, Record) and s.kind is RecordKind.RELEASE and s.prev == token and s.by == self.me
+            for s in self.known.statements.values()
+        )
+
+    def _closed(self, token: StatementId) -> bool:
+        return any(
+            isinstance(s, Checkpoint) and s.by == self.me and s.token == token and s.closing
+            for s in self.known.statements.values()
+        )
+
+    def _journal(self, leg: Leg) -> dict[EffectId, Progress]:
+        """What a closing checkpoint says itself: the effects that are open, or whose reply is in no checkpoint yet."""
+        over = {None, Progress.ANSWERED, Progress.SETTLED}
+        line = self.known.progress(leg.head)
+        journal = {effect: said for effect, said in line.items() if said not in over}
+        mine = self._own_line()
+        for s in self.known.statements.values():
+            # An own intent that this store does not lead to was lost in a roll-back: it may have run.
+            if isinstance(s, Intent) and s.by == self.me and s.token == leg.token:
+                may_have_run = s.id not in mine or self.begun(s.effect, leg.token)
+                if may_have_run and line.get(s.effect) not in over:
+                    journal[s.effect] = Progress.STARTED
+        if leg.replied is not None:
+            journal[leg.replied[0]] = Progress.ANSWERED
+        return {effect: Progress.ASKED if said is Progress.RERUN else said for effect, said in journal.items()}
+
+
+def _token_of(statement: Statement) -> StatementId | None:
+    """The token that the statement was made under."""
+    if isinstance(statement, Record):
+        return statement.prev
+    return statement.token if isinstance(statement, Checkpoint | Intent | Receipt) else None
