@@ -8,7 +8,7 @@ before it is written, can still say which effects were unanswered.
 from __future__ import annotations
 
 import itertools
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import TypedDict
 
@@ -167,8 +167,13 @@ PROGRESS = (Progress.ASKED, Progress.STARTED, Progress.ANSWERED, Progress.SETTLE
 _NUMBER = {progress: number for number, progress in enumerate(PROGRESS)}
 
 
+def covering(checkpoints: Sequence[CheckpointId]) -> tuple[bytes, ...]:
+    """Return the `covers` of a tombstone over `checkpoints`, oldest first; too many: without the oldest."""
+    return tuple(sorted({one[:COVER_BYTES] for one in checkpoints[-TOMBSTONE_COVERS_MAX:]}))
+
+
 def encode_body(body: AnyBody) -> bytes:
-    """Return the one encoding of `body`."""
+    """Return the one encoding of `body`; raises FormatError if a text in it is not Unicode."""
     head: list[Value] = [
         VERSION,
         _KINDS[type(body)],
@@ -179,7 +184,10 @@ def encode_body(body: AnyBody) -> bytes:
         body.incarnation,
         body.at_ms,
     ]
-    return encode(head + _fields(body))
+    try:
+        return encode(head + _fields(body))
+    except UnicodeEncodeError as error:
+        raise FormatError("a text in a statement holds half a character") from error
 
 
 def _fields(body: AnyBody) -> list[Value]:
