@@ -78,7 +78,12 @@ def test_a_damaged_certificate_for_browsers_is_an_error_not_a_new_one(tmp_path: 
     identity = open_identity(tmp_path)
     web_certificate(tmp_path, identity)
     raw = bytearray((tmp_path / name).read_bytes())
-    raw[len(raw) // 2] ^= 1
+    at = len(raw) // 2
+    if name != WEB_SIGNATURE:  # Text: another letter of the same alphabet, and not the end of a line.
+        at += raw[at : at + 1].isspace()
+        raw[at] = ord("B") if raw[at : at + 1] == b"A" else ord("A")
+    else:
+        raw[at] ^= 1
     (tmp_path / name).write_bytes(raw)
     with pytest.raises(LostKeyError):
         web_certificate(tmp_path, identity)

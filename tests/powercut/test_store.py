@@ -31,15 +31,16 @@ from pathlib import Path
 from hhd.identity.key import open_identity
 from hhd.store import database
 from hhd.store.line import Line
-from hhd.store.store import Limits, Store
+from hhd.store.store import Store
 from tests.powercut.recorder import mark
 from tests.store.conftest import ALICE, Memory
+from tests.store.small import LIMITS, dice
 
 root, steps = Path(sys.argv[1]), int(sys.argv[2])
 database.SYNCHRONOUS = sys.argv[3]
-me = open_identity(root / "identity")
+me = open_identity(root / "identity", random=dice(1))
 mark("identity " + me.text)
-store = Store.open(root / "store", seed=me.seed, limits=Limits(free_bytes_min=0))
+store = Store.open(root / "store", seed=me.seed, limits=LIMITS, random=dice(2))
 mark("store " + me.text)
 store.create_session(ALICE)
 memory, line = Memory(6), Line(store, ALICE)

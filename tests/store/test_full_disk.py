@@ -23,12 +23,13 @@ from pathlib import Path
 from hhd.store.check import Check
 from hhd.store.errors import FullStoreError
 from hhd.store.line import Line
-from hhd.store.store import Limits, Store
+from hhd.store.store import Store
 from tests.store.conftest import ALICE, SEED, Memory, flat
+from tests.store.small import LIMITS, dice
 
 folder, how = Path(sys.argv[1]), sys.argv[2]
 signal.signal(signal.SIGXFSZ, signal.SIG_IGN)
-store = Store.open(folder, seed=SEED, limits=Limits(free_bytes_min=0))
+store = Store.open(folder, seed=SEED, limits=LIMITS, random=dice(1))
 store.create_session(ALICE)
 memory, line = Memory(64), Line(store, ALICE)
 if how == "limit":

@@ -7,22 +7,21 @@ from pathlib import Path
 
 import pytest
 from tests.store.conftest import ALICE, SEED, Memory
+from tests.store.small import LIMITS, dice
 
 from hhd.store.check import Check
 from hhd.store.database import FILE
 from hhd.store.errors import DamagedStoreError
 from hhd.store.line import Line
 from hhd.store.repair import repair
-from hhd.store.store import Limits, Store
+from hhd.store.store import Store
 from hhd.store.wal import read_log
-
-LIMITS = Limits(free_bytes_min=0)
 
 
 @pytest.fixture
 def crashed(tmp_path: Path) -> tuple[Path, list[str]]:
     """A store as a killed process leaves it, with five checkpoints in its write-ahead log."""
-    with Store.open(tmp_path / "live", seed=SEED, limits=LIMITS) as store:
+    with Store.open(tmp_path / "live", seed=SEED, limits=LIMITS, random=dice(1)) as store:
         store.create_session(ALICE)
         store.database.fold()
         memory, line = Memory(4), Line(store, ALICE)
