@@ -7,7 +7,6 @@ from collections.abc import Mapping
 from hhd_protocol.holding.drafts import (
     CheckpointDraft,
     Done,
-    Draft,
     IntentDraft,
     Output,
     Persist,
@@ -18,7 +17,7 @@ from hhd_protocol.holding.drafts import (
     Send,
     Stop,
 )
-from hhd_protocol.holding.part import Leg, Part
+from hhd_protocol.holding.part import Part
 from hhd_protocol.holding.refusals import Refusal, Why
 from hhd_protocol.holding.wishes import Append, GoOnFrom, Release, Settle, Start, TakeOver, Wish, Word
 from hhd_protocol.ids import DeviceId, EffectId, Sha256, StatementId, TransferId
@@ -27,13 +26,11 @@ from hhd_protocol.statements import Progress, Receipt, RecordKind
 
 def decide(part: Part, wish: Wish | None, now_ms: int) -> list[Output]:
     """What to do next: what the device owes comes first, then its person's wish. Empty: nothing."""
-    if part.fenced:
-        assert part.leg is not None
-        if part.leg.running is not None:
-            return [Stop(effect=part.leg.running)]
-        owed = _owed(part, part.leg)
-        if owed is not None:
-            return [Persist(draft=owed), Send()]
+    if part.fenced and part.leg is not None and part.leg.running is not None:
+        return [Stop(effect=part.leg.running)]
+    owed = _receipt(part) or part.closing()
+    if owed is not None:
+        return [Persist(draft=owed), Send()]
     match wish:
         case None:
             return []
@@ -54,20 +51,16 @@ def decide(part: Part, wish: Wish | None, now_ms: int) -> list[Output]:
             return _take_over(part, head, reason)
 
 
-def _owed(part: Part, leg: Leg) -> Draft | None:
-    """What a fenced device still writes: the receipt of a reply that came late, then its closing checkpoint."""
-    if leg.replied is not None and not _has_receipt(part, leg):
-        effect, reply = leg.replied
-        return ReceiptDraft(effect=effect, token=leg.token, reply=reply, after=part.after)
-    return part.closing()
-
-
-def _has_receipt(part: Part, leg: Leg) -> bool:
-    assert leg.replied is not None
-    return any(
-        isinstance(s, Receipt) and s.by == part.me and s.effect == leg.replied[0] and s.token == leg.token
-        for s in part.known.statements.values()
-    )
+def _receipt(part: Part) -> ReceiptDraft | None:
+    """The receipt that a fenced device writes of a reply that came late: evidence for who settles the effect."""
+    leg = part.leg
+    if leg is None or leg.replied is None or not part.fenced:
+        return None
+    effect, reply = leg.replied
+    for s in part.known.statements.values():
+        if isinstance(s, Receipt) and s.by == part.me and s.effect == effect and s.token == leg.token:
+            return None
+    return ReceiptDraft(effect=effect, token=leg.token, reply=reply, after=part.after)
 
 
 def _append(part: Part, effects: Mapping[EffectId, Progress]) -> list[Output]:

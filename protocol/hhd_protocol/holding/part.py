@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from dataclasses import dataclass, replace
 
 from hhd_protocol.holding.drafts import CheckpointDraft
@@ -91,9 +92,12 @@ class Part:
         """The part after this store signed `statement` and made it durable."""
         leg = self.leg
         if isinstance(statement, Checkpoint):
-            leg = Leg(token=statement.token, head=statement.id, running=leg.running if leg else None)
-        elif isinstance(statement, Record) and statement.to == self.me:
-            leg = Leg(token=statement.id, head=statement.head)
+            if not statement.closing:
+                leg = Leg(token=statement.token, head=statement.id, running=leg.running if leg else None)
+            elif leg is not None and leg.token == statement.token:
+                leg = None
+        elif isinstance(statement, Record):
+            leg = Leg(token=statement.id, head=statement.head) if statement.to == self.me else None
         elif isinstance(statement, Intent):
             assert leg is not None
             leg = replace(leg, running=statement.effect)
@@ -175,35 +179,40 @@ class Part:
 
     @property
     def fenced(self) -> bool:
-        """Whether the leg's token was taken, or this device revoked: nothing starts any more, and it closes.
-
-        Who released the token itself is not fenced: its release has said what a closing checkpoint would.
-        """
+        """Whether the leg's token is beaten, or this device was revoked: nothing starts any more, and it closes."""
         view = self.known.view
-        if self.leg is None or view.token is None or self._released(self.leg.token):
-            return False
-        return view.token.id != self.leg.token or self.me in view.revoked
+        return self.leg is not None and (
+            self.me in view.revoked or view.token is None or view.token.id != self.leg.token
+        )
 
     def closing(self) -> CheckpointDraft | None:
-        """The one checkpoint that a fenced device still owes its old token; None if it owes none.
+        """The next closing checkpoint that this device owes; None if it owes none.
 
-        It is owed where something is in no checkpoint, or an effect is open, of which only a closing checkpoint can
-        say "not started". Of what it does not name, its line speaks.
+        One is owed for each token that this device had and lost otherwise than by its own release, also for one that
+        it never used, where the token's line has an effect that another line may wait for (only who had the token can
+        say "not started"), or where there is work here that is in no checkpoint. Of what it does not name, its line
+        speaks. Where all that it could say is "started", the intent has said it.
         """
-        if not self.fenced or self.leg is None or self._closed(self.leg.token):
-            return None
-        journal = self._journal(self.leg)
-        if not self.leg.unsaved and not journal:
-            return None
-        before = self.known.progress(self.leg.head)
-        return CheckpointDraft(
-            token=self.leg.token,
-            parents=(self.leg.head,) if self.leg.head is not None else (),
-            after=self.after,
-            effects={effect: said for effect, said in journal.items() if before.get(effect) is not said},
-            closing=True,
-            journal=journal,
-        )
+        for token in self._lost_tokens():
+            at_leg = self.leg if self.leg is not None and self.leg.token == token.id else None
+            if at_leg is not None and at_leg.running is not None:
+                continue
+            head = self._own_tip(token) if at_leg is None else at_leg.head
+            if head is not None and head not in self.known.statements:
+                continue
+            line = self.known.progress(head)
+            journal = self._journal(token.id, line, at_leg)
+            news = any(said is not Progress.STARTED for said in journal.values())
+            if news or (at_leg is not None and at_leg.unsaved):
+                return CheckpointDraft(
+                    token=token.id,
+                    parents=() if head is None else (head,),
+                    after=self.after,
+                    effects={effect: said for effect, said in journal.items() if line.get(effect) is not said},
+                    closing=True,
+                    journal=journal,
+                )
+        return None
 
     def deadline(self) -> int | None:
         """When `decide` may answer differently although nothing else happened, in ms, past or not; None: never."""
@@ -277,10 +286,11 @@ class Part:
         """Whether this store said, under `token`, that it starts `effect`, and nothing took that back since."""
         at = self.tip
         while at is not None and (statement := self.known.statements.get(at)) is not None:
-            if isinstance(statement, Checkpoint) and effect in statement.effects:
-                return statement.effects[effect] is Progress.STARTED
-            if isinstance(statement, Intent) and statement.effect == effect:
-                return statement.token == token
+            if _token_of(statement) == token:
+                if isinstance(statement, Checkpoint) and effect in statement.effects:
+                    return statement.effects[effect] is Progress.STARTED
+                if isinstance(statement, Intent) and statement.effect == effect:
+                    return True
             at = statement.after
         return False
 
@@ -313,33 +323,53 @@ class Part:
             return Refusal(why=Why.WAKING, until_ms=until_ms)
         return None if answered or self.around.attached else Refusal(why=Why.ALONE)
 
-    def _released(self, token: StatementId) -> bool:
-        return any(
-            isinstance(s, Record) and s.kind is RecordKind.RELEASE and s.prev == token and s.by == self.me
+    def _lost_tokens(self) -> list[Record]:
+        """The records that gave this device a token it has no more, was not released by it, and is not closed."""
+        view = self.known.view
+        if view.token is None:
+            return []
+        over: set[StatementId] = set() if self.me in view.revoked else {view.token.id}
+        for s in self.known.statements.values():
+            if s.by == self.me and (
+                (isinstance(s, Record) and s.kind is RecordKind.RELEASE and s.prev is not None)
+                or (isinstance(s, Checkpoint) and s.closing)
+            ):
+                over.add(_token_of(s) or s.id)
+        return [
+            s
             for s in self.known.statements.values()
-        )
+            if isinstance(s, Record) and s.to == self.me and s.id not in over | view.held | view.refused
+        ]
 
-    def _closed(self, token: StatementId) -> bool:
-        return any(
-            isinstance(s, Checkpoint) and s.by == self.me and s.token == token and s.closing
-            for s in self.known.statements.values()
-        )
+    def _own_tip(self, token: Record) -> StatementId | None:
+        """The last checkpoint of this store under `token`, or the head that the token names."""
+        at = self.tip
+        while at is not None and (statement := self.known.statements.get(at)) is not None:
+            if isinstance(statement, Checkpoint) and statement.token == token.id:
+                return at
+            at = statement.after
+        return token.head
 
-    def _journal(self, leg: Leg) -> dict[EffectId, Progress]:
+    def _journal(
+        self, token: StatementId, line: Mapping[EffectId, Progress], leg: Leg | None
+    ) -> dict[EffectId, Progress]:
         """What a closing checkpoint says itself: the effects that are open, or whose reply is in no checkpoint yet."""
         over = {None, Progress.ANSWERED, Progress.SETTLED}
-        line = self.known.progress(leg.head)
-        journal = {effect: said for effect, said in line.items() if said not in over}
+        journal: dict[EffectId, Progress] = {
+            effect: Progress.ASKED if said is Progress.RERUN else said
+            for effect, said in line.items()
+            if said not in over and self.known.kinds.get(effect, EffectKind.TOOL) is EffectKind.TOOL
+        }
         mine = self._own_line()
         for s in self.known.statements.values():
             # An own intent that this store does not lead to was lost in a roll-back: it may have run.
-            if isinstance(s, Intent) and s.by == self.me and s.token == leg.token:
-                may_have_run = s.id not in mine or self.begun(s.effect, leg.token)
+            if isinstance(s, Intent) and s.by == self.me and s.token == token:
+                may_have_run = s.id not in mine or self.begun(s.effect, token)
                 if may_have_run and line.get(s.effect) not in over:
                     journal[s.effect] = Progress.STARTED
-        if leg.replied is not None:
+        if leg is not None and leg.replied is not None:
             journal[leg.replied[0]] = Progress.ANSWERED
-        return {effect: Progress.ASKED if said is Progress.RERUN else said for effect, said in journal.items()}
+        return journal
 
 
 def _token_of(statement: Statement) -> StatementId | None:
