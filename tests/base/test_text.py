@@ -5,13 +5,19 @@ from __future__ import annotations
 from hypothesis import given
 from hypothesis import strategies as st
 
-from hhd.base.text import visible, visible_bytes, visible_parts
+from hhd.base.text import short, visible, visible_bytes, visible_parts
 
 
 def test_control_sequences_and_direction_overrides_become_visible() -> None:
     assert visible("\x1b[31mred\x07 \u202eback") == "\\x1b[31mred\\x07 \\u202eback"
     assert visible("two\nlines\t", one_line=True) == "two\\x0alines\\x09"
     assert visible_bytes(b"caf\xc3\xa9 \xff") == "café \\xff"
+
+
+def test_what_is_shown_short_is_cut_before_it_is_made_visible() -> None:
+    assert short("a\nb", 10) == "a\\x0ab"
+    assert short("x" * 1_000_000, 10) == "x" * 9 + "…"
+    assert short("x" * 10, 10) == "x" * 10
 
 
 @given(st.text())

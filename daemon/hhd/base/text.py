@@ -16,7 +16,12 @@ def visible(text: str, *, one_line: bool = False) -> str:
     """
     if text.isascii() and text.isprintable():
         return text
-    return "".join(_shown(char, one_line) for char in text)
+    return text.translate(_ONE_LINE if one_line else _LINES)
+
+
+def short(text: str, chars: int) -> str:
+    """Return `text` like `visible` on one line, cut to `chars` of its characters; what was cut ends in an ellipsis."""
+    return visible(text if len(text) <= chars else f"{text[: chars - 1]}…", one_line=True)
 
 
 def visible_bytes(raw: bytes) -> str:
@@ -47,6 +52,17 @@ def _unfinished(raw: bytes) -> int:
     return 0
 
 
+class _Shown(dict[int, int | str]):
+    """What each character is shown as, found out once each: a conversation has megabytes and few characters."""
+
+    def __init__(self, *, one_line: bool) -> None:
+        self._one_line = one_line
+
+    def __missing__(self, code: int) -> int | str:
+        found = self[code] = _shown(chr(code), self._one_line)
+        return found
+
+
 def _shown(char: str, one_line: bool) -> str:
     if char in _KEPT and not one_line:
         return char
@@ -56,3 +72,6 @@ def _shown(char: str, one_line: bool) -> str:
     if 0xDC80 <= code <= 0xDCFF:
         code -= 0xDC00
     return f"\\x{code:02x}" if code < 0x100 else f"\\u{code:04x}" if code < 0x10000 else f"\\U{code:08x}"
+
+
+_LINES, _ONE_LINE = _Shown(one_line=False), _Shown(one_line=True)

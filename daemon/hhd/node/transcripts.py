@@ -1,0 +1,57 @@
+"""What a session said, as a checkpoint in the store has it: bytes, lines, and where two of them part.
+
+A transcript only ever grows, and forks share what was written before them. So two checkpoints' transcripts share the
+very objects up to a place near where they part, and only what lies behind is read.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Iterator
+
+from hhd.store.checkpoints import Checkpoint
+from hhd.store.store import Store
+
+TRANSCRIPT = "transcript"
+"""The log of a payload that holds it."""
+
+
+def size(store: Store, checkpoint: Checkpoint) -> int:
+    """Return how many bytes the transcript has at `checkpoint`; raises ThinnedError if its content is gone."""
+    ref = checkpoint.payload.logs.get(TRANSCRIPT)
+    reader = store.reader_of(checkpoint)
+    return 0 if ref is None else reader.log_size(ref)
+
+
+def parts(store: Store, checkpoint: Checkpoint, start: int = 0) -> Iterator[bytes]:
+    """Yield the transcript at `checkpoint` from byte `start` on; raises ThinnedError, DamagedStoreError."""
+    ref = checkpoint.payload.logs.get(TRANSCRIPT)
+    reader = store.reader_of(checkpoint)
+    if ref is not None:
+        yield from reader.log(ref, start)
+
+
+def lines(pieces: Iterable[bytes]) -> list[bytes]:
+    """Cut what `pieces` joined are into lines, without their ends; a last line that was not ended is one too."""
+    whole = b"".join(pieces).split(b"\n")
+    return whole if whole[-1] else whole[:-1]
+
+
+def shared(store: Store, one: Checkpoint, other: Checkpoint) -> int:
+    """Return a place up to which the transcripts at two checkpoints of a family are surely alike, in bytes.
+
+    It is the begin of a line. They may go on alike for a while behind it: only what is stored once is known unread.
+    """
+    mine, theirs = one.payload.logs.get(TRANSCRIPT), other.payload.logs.get(TRANSCRIPT)
+    if mine is None or theirs is None:
+        return 0
+    reader = store.reader_of(one)
+    begins = [0]
+    for chunk, its in zip(reader.log_chunks(mine), reader.log_chunks(theirs), strict=False):
+        if chunk != its:
+            break
+        begins.append(begins[-1] + chunk.length)
+    for begin in reversed(begins[:-1]):
+        last = next(reader.log(mine, begin))
+        if (end := last.rfind(b"\n")) >= 0:
+            return begin + end + 1
+    return 0
