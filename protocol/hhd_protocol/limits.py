@@ -236,3 +236,21 @@ SUSPENDED_MS_MAX = 30_000
 
 WAKE_WAIT_MS_MAX = 10_000
 """How long a device that woke waits for the others' answers: a link is up in two or three seconds, or not at all."""
+
+REGISTRY_MESSAGE_BYTES_MAX = 32 * 1024 * 1024
+"""One message about the shared document: 100,000 entries of a document begun anew are under 10 MB."""
+
+REGISTRY_CHANGES_BYTES_MAX = 16 * 1024 * 1024
+"""Changes of the shared document in one message, unpacked: some 100,000 of them."""
+
+REGISTRY_ROWS_MAX = 1_000_000
+"""Operations in one message of changes: an edit makes four."""
+
+REGISTRY_TEXT_BYTES_MAX = 4 * TITLE_BYTES_MAX
+"""One key or one comment in a change: keys have at most 75 bytes."""
+
+REGISTRY_HEADS_MAX = 4096
+"""Heads of a shared document, or writers named in one change: one for each opening on each device, merged daily."""
+
+REGISTRY_ENTRIES_MAX = 1_000_000
+"""Entries of a shared document: ten for each of 100,000 sessions."""

@@ -87,7 +87,7 @@ def test_a_change_keeps_what_it_does_not_name(store: Store) -> None:
     listing.put(store, Listed(id=_session(1), title="parser", token=3))
     listing.change(store, _session(1), state=State.RUNNING, turns=2)
     assert listing.get(store, _session(1)) == Listed(
-        id=_session(1), title="parser", token=3, state=State.RUNNING, turns=2
+        id=_session(1), title="parser", opening="parser", token=3, state=State.RUNNING, turns=2
     )
     assert listing.listed(store) == [listing.get(store, _session(1))]
 

@@ -10,6 +10,7 @@ import enum
 from collections.abc import Callable, Mapping
 from typing import NamedTuple
 
+from hhd.store.catalogue import HALF_BYTES
 from hhd.store.errors import DamagedStoreError, MissingError
 from hhd.store.store import Store
 from hhd_protocol.codec import Value, decode_own, encode
@@ -43,7 +44,11 @@ class Listed(NamedTuple):
 
     `owner`: the device that may advance it; `token`: the number of its token. `heads`: how many there are, more than
     one compete. `picked`: the head a person prefers. `at_ms`: wall clock of the last change, for showing only.
-    `waiting`: what for, in words. `folder`: where it works, a hint.
+    `waiting`: what for, in words. `folder`: where it works, a hint. `opening`: the first words of the session, its
+    title until a person gave it one. `asked`: how many facts two devices gave without knowing of each other.
+
+    `title` (once a person gave one), `archived`, `picked` and `asked` are the shared document's: `put` sets them from
+    there, whatever it is given. A title given to `put` is taken for the opening.
     """
 
     id: SessionId
@@ -59,11 +64,14 @@ class Listed(NamedTuple):
     turns: int = 0
     waiting: str = ""
     folder: str = ""
+    opening: str = ""
+    asked: int = 0
 
     def encoded(self) -> bytes:
         """Return the value for the catalogue; texts past their bounds are cut and end in an ellipsis."""
         texts = {
             "title": clipped(self.title, TITLE_BYTES_MAX),
+            "opening": clipped(self.opening, TITLE_BYTES_MAX),
             "program": clipped(self.program, WORDS_BYTES_MAX),
             "waiting": clipped(self.waiting, WORDS_BYTES_MAX),
             "folder": clipped(self.folder, PATH_HINT_BYTES_MAX),
@@ -72,7 +80,7 @@ class Listed(NamedTuple):
         return encode([VERSION, *self._replace(**texts)])  # type: ignore[arg-type]
 
 
-_FIELDS = (bytes, str, str, str, bytes, int, int, bool, bytes, int, int, str, str)
+_FIELDS = (bytes, str, str, str, bytes, int, int, bool, bytes, int, int, str, str, str, int)
 _SHAPES = frozenset({(int, *_FIELDS), (int, *_FIELDS[:8], type(None), *_FIELDS[9:])})
 
 
@@ -104,9 +112,51 @@ def clipped(text: str, bytes_max: int) -> str:
     return raw[: bytes_max - 3].decode("utf-8", "ignore") + "…"
 
 
-def put(store: Store, listed: Listed) -> None:
-    """Set what is shown of a session, in the caller's transaction if there is one."""
-    store.catalogue.put(listed.id, listed.encoded())
+class Facts(NamedTuple):
+    """What the shared document says of a session, as it was last read from there."""
+
+    title: str | None = None
+    archived: bool = False
+    picked: CheckpointId | None = None
+    asked: int = 0
+
+    def encoded(self) -> bytes:
+        """Return the value for the catalogue of facts."""
+        return encode([VERSION, *self])
+
+    def over(self, listed: Listed) -> Listed:
+        """Return `listed` with these facts."""
+        opening = listed.opening or ("" if listed.title == self.title else listed.title)
+        return listed._replace(
+            opening=opening,
+            title=opening if self.title is None else self.title,
+            archived=self.archived,
+            picked=self.picked,
+            asked=self.asked,
+        )
+
+
+def facts(store: Store, session: SessionId) -> Facts:
+    """Return what the shared document says of a session; nothing if what it said is damaged, until it says it again.
+
+    Within a transaction.
+    """
+    try:
+        raw = store.facts.get(SessionId(session[:HALF_BYTES]))
+        match None if raw is None else decode_own(raw):
+            case [1, str() | None as title, bool(archived), bytes() | None as picked, int(asked)]:
+                return Facts(title, archived, None if picked is None else CheckpointId(picked), asked)
+    except (DamagedStoreError, FormatError):
+        store.shared.show(b"")  # All of it is shown again when lists are next read.
+    return Facts()
+
+
+def put(store: Store, listed: Listed) -> Listed:
+    """Set what is shown of a session, in the caller's transaction if there is one; return it with the shared facts."""
+    with store.transaction():
+        whole = facts(store, listed.id).over(listed)
+        store.catalogue.put(listed.id, whole.encoded())
+    return whole
 
 
 def get(store: Store, session: SessionId) -> Listed | None:
@@ -125,8 +175,7 @@ def change(store: Store, session: SessionId, **fields: object) -> Listed:
     """
     with store.transaction():
         listed = (get(store, session) or described(store, session))._replace(**fields)  # type: ignore[arg-type]
-        put(store, listed)
-    return listed
+        return put(store, listed)
 
 
 Describe = Callable[[Store, SessionId], Listed]
@@ -179,6 +228,6 @@ def _kept(store: Store, session: SessionId, raw: bytes | None, describe: Describ
     except FormatError:
         pass
     try:
-        return describe(store, session)
+        return facts(store, session).over(describe(store, session))
     except (DamagedStoreError, MissingError):
         return Listed(id=session, title="", state=State.DAMAGED, owner=store.device, heads=0)

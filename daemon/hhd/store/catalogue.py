@@ -20,21 +20,26 @@ from hhd_protocol.codec import Value, decode_own, encode
 from hhd_protocol.errors import FormatError
 from hhd_protocol.ids import SessionId
 
-CATALOGUE = "catalogue"
+CATALOGUE, FACTS = "catalogue", "facts"
+"""What lists show; and of that what the shared document says, also of sessions that are not here (by half their id)."""
+
 VERSION = 1
 BLOCK_VALUES = 24
 """Values in a block before one is split. With values of 160 bytes a block lies in two pages of the file: putting one
 writes 8 KiB, and ten thousand are read in some 600 rows."""
+
+HALF_BYTES = 16
+"""Of a session's id decide where it is, so that it is also found by them: the shared document names no more."""
 
 VALUE_BYTES_MAX = 8192
 """One value: a title, a folder and some numbers, each bounded where it comes in."""
 
 
 class Catalogue:
-    """The catalogue of one store, kept in its rows."""
+    """One catalogue of a store, kept in its rows: the one of `CATALOGUE`, or of another table."""
 
-    def __init__(self, rows: Rows) -> None:
-        self._rows = rows
+    def __init__(self, rows: Rows, table: str = CATALOGUE) -> None:
+        self._rows, self._table = rows, table
 
     def put(self, session: SessionId, value: bytes) -> None:
         """Set what is shown of a session, in the caller's transaction if there is one.
@@ -58,6 +63,13 @@ class Catalogue:
         """Return what is shown of a session, None if nothing is; raises DamagedStoreError."""
         count = self._blocks()
         return self._block(self._place(session, count)).get(session) if count else None
+
+    def begins_with(self, half: bytes) -> list[SessionId]:
+        """Return the sessions here whose ids begin with these 16 bytes; raises DamagedStoreError."""
+        assert len(half) == HALF_BYTES
+        count = self._blocks()
+        block = self._block(self._place(SessionId(half), count)) if count else {}
+        return [session for session in block if session[:HALF_BYTES] == half]
 
     def remove(self, session: SessionId) -> bool:
         """Forget a session and say whether it was there; a damaged block counts as not having it."""
@@ -94,7 +106,7 @@ class Catalogue:
         """Replace the whole catalogue."""
         kept = list(entries)
         with self._rows.transaction():
-            self._rows.cut(CATALOGUE, b"", 0)
+            self._rows.cut(self._table, b"", 0)
             count = -(-len(kept) * 3 // (2 * BLOCK_VALUES))  # Two thirds full, as they are by splitting.
             blocks: list[dict[SessionId, bytes]] = [{} for _ in range(count)]
             for session, value in kept:
@@ -105,16 +117,16 @@ class Catalogue:
 
     def _blocks(self) -> int:
         """How many blocks there should be: by the ledger, since a row that vanished is not to be taken for the end."""
-        return self._rows.ledger(b"").get(CATALOGUE, 0)
+        return self._rows.ledger(b"").get(self._table, 0)
 
     def _place(self, session: SessionId, count: int) -> int:
-        hashed = int.from_bytes(self._rows.name(CATALOGUE, b"place", session)[:8], "big")
+        hashed = int.from_bytes(self._rows.name(self._table, b"place", session[:HALF_BYTES])[:8], "big")
         half = 1 << (count.bit_length() - 1)
         number = hashed % (2 * half)
         return number if number < count else hashed % half
 
     def _block(self, number: int) -> dict[SessionId, bytes]:
-        raw = self._rows.at(CATALOGUE, b"", number)
+        raw = self._rows.at(self._table, b"", number)
         if raw is None:
             raise DamagedStoreError(f"Block {number} of the catalogue of sessions is missing.")
         try:
@@ -127,7 +139,7 @@ class Catalogue:
 
     def _write(self, number: int, block: Mapping[SessionId, bytes]) -> None:
         values: dict[Value, Value] = dict(block.items())
-        self._rows.put_at(CATALOGUE, b"", number, encode([VERSION, number, values]))
+        self._rows.put_at(self._table, b"", number, encode([VERSION, number, values]))
 
     def _split(self, count: int) -> None:
         """Add a block and move into it what now belongs there, all from one other block."""

@@ -151,12 +151,12 @@ class Rows:
         """Return the value at `position` of a log, None past its end."""
         return self.get(table, scope, _number(position))
 
-    def put_at(self, table: str, scope: bytes, position: int, value: bytes) -> None:
+    def put_at(self, table: str, scope: bytes, position: int, value: bytes, *, twice: bool = False) -> None:
         """Set the value at `position` of a log; at its end, as the ledger has it, this adds a row."""
         with self._database.transaction():
             ledger = self.ledger(scope)
             assert 0 <= position <= ledger.get(table, 0)
-            self.put(table, scope, _number(position), value)
+            (self.put_twice if twice else self.put)(table, scope, _number(position), value)
             if position == ledger.get(table, 0):
                 self.keep_ledger(scope, {**ledger, table: position + 1})
 
@@ -165,9 +165,13 @@ class Rows:
         with self._database.transaction():
             ledger = self.ledger(scope)
             for position in range(length, min(ledger.get(table, 0), length + self._count())):
-                self.delete(table, scope, _number(position))
+                self.delete_both(table, scope, _number(position))
             self._lengths.pop((table, scope), None)
             self.keep_ledger(scope, {**ledger, table: min(length, ledger.get(table, 0))})
+
+    def either_at(self, table: str, scope: bytes, position: int) -> bytes | None:
+        """Return the value at `position` of a log that was set twice, as long as one copy is whole."""
+        return self.get_either(table, scope, _number(position))
 
     def remove_log(self, table: str, scope: bytes) -> int:
         """Remove a whole log, or listing, and return how many rows it had."""

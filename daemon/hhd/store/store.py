@@ -23,11 +23,12 @@ from pathlib import Path
 
 from hhd.base.paths import private_folder
 from hhd.store import locks
-from hhd.store.catalogue import Catalogue
+from hhd.store.catalogue import FACTS, Catalogue
 from hhd.store.checkpoints import Checkpoint, decode_checkpoint
 from hhd.store.database import FILE, Database
 from hhd.store.errors import BusyError, DamagedStoreError, FullStoreError, MissingError, ThinnedError
 from hhd.store.families import Families, Family
+from hhd.store.group import GroupDocument
 from hhd.store.image_writer import ImageWriter
 from hhd.store.log_writer import LogWriter
 from hhd.store.note import note_device, note_is_current, noted_device
@@ -110,9 +111,10 @@ class Store:
         self._lock_key = derive(seed, "locks")
         self.rows = Rows(database, derive(seed, "store"), random)
         self.objects = Objects(database)
-        self.catalogue = Catalogue(self.rows)
+        self.catalogue, self.facts = Catalogue(self.rows), Catalogue(self.rows, FACTS)
         self.families = Families(self.rows, random)
         self.statements = Statements(self)
+        self.shared = GroupDocument(self.rows, random)
 
     @classmethod
     def open(

@@ -1,0 +1,163 @@
+"""The registry joined with the store: where its pieces are kept, and how what it says comes into the lists.
+
+Lists never load the document: `Shelf.show` copies what it says into the catalogue in the transaction of the edit. The
+mark of what was shown lies beside the mark of what was kept; where the two differ, all is shown again.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from contextlib import AbstractContextManager
+from typing import TYPE_CHECKING
+
+from hhd.node import listing
+from hhd.node.listing import Facts
+from hhd.store.catalogue import HALF_BYTES
+from hhd.store.errors import DamagedStoreError
+from hhd.store.store import Store
+from hhd_protocol.codec import Value, decode_own, encode
+from hhd_protocol.errors import FormatError
+from hhd_protocol.ids import DeviceId, SessionId
+
+if TYPE_CHECKING:  # `hhd ls` looks at names and marks only, and is quick because it does not load automerge.
+    from hhd.registry.registry import Registry
+    from hhd.registry.shelf import Kept, Shown
+
+
+def opened(store: Store) -> Registry:
+    """Return the registry of a store; it reads the document when it is first asked something."""
+    from hhd.registry.registry import Registry
+
+    return Registry(StoreShelf(store))
+
+
+def catch_up(store: Store) -> None:
+    """Make the lists say what the document says, if they are behind: two rows are compared."""
+    mark = store.shared.mark()
+    if mark is not None and _shown(store)[0] != mark:
+        opened(store).show_again()
+
+
+def device_names(store: Store) -> tuple[Mapping[bytes, str], int]:
+    """Return the names of devices by the first half of their ids, and how many questions the document has."""
+    _, names, questions = _shown(store)
+    return names, questions
+
+
+class StoreShelf:
+    """The port `hhd.registry.shelf.Shelf` of one store."""
+
+    def __init__(self, store: Store) -> None:
+        self._store = store
+
+    @property
+    def device(self) -> DeviceId:
+        """This device."""
+        return self._store.device
+
+    def random(self, count: int) -> bytes:
+        """Return random bytes."""
+        return self._store.random(count)
+
+    def transaction(self) -> AbstractContextManager[None]:
+        """As the store's."""
+        return self._store.transaction()
+
+    def mark(self) -> bytes | None:
+        """Return the mark of what is kept."""
+        return self._store.shared.mark()
+
+    def kept(self) -> Kept:
+        """Return the pieces."""
+        from hhd.registry.shelf import Kept
+
+        pieces, lost = self._store.shared.pieces()
+        return Kept(pieces=pieces, lost=lost)
+
+    def append(self, piece: bytes, mark: bytes) -> None:
+        """Keep one more piece."""
+        self._store.shared.append(piece, mark)
+
+    def replace(self, piece: bytes, mark: bytes) -> None:
+        """Keep this piece instead of all others."""
+        self._store.shared.replace(piece, mark)
+
+    def show(self, shown: Shown, mark: bytes) -> None:
+        """Copy what the document says into the lists."""
+        store = self._store
+        said = {
+            _half(subject): Facts(facts.title, facts.archived, facts.picked, facts.asked)
+            for subject, facts in shown.sessions.items()
+        }
+        if shown.whole:
+            store.facts.refill((one, facts.encoded()) for one, facts in said.items() if facts != Facts())
+            for session, raw in store.catalogue.sound_entries().items():
+                self._overlay(session, raw, said.get(_begin(session), Facts()))
+        else:
+            for half, facts in said.items():
+                if facts == Facts():
+                    store.facts.remove(half)
+                else:
+                    store.facts.put(half, facts.encoded())
+                for session in self._sessions(half):
+                    self._overlay(session, store.catalogue.get(session), facts)
+        names: dict[Value, Value] = {_half(one): name for one, name in shown.names.items()}
+        store.shared.show(encode([1, mark, names, shown.questions]))
+
+    def still_shown(self) -> Shown:
+        """Return what the lists say of the document."""
+        from hhd.registry.registers import subject_of
+        from hhd.registry.shelf import SessionFacts, Shown
+
+        sessions = {}
+        for half in self._store.facts.sound_entries():
+            one = listing.facts(self._store, half)
+            sessions[subject_of("s", half)] = SessionFacts(
+                title=one.title, archived=one.archived, picked=one.picked, asked=one.asked
+            )
+        _, names, questions = _shown(self._store)
+        return Shown(
+            sessions=sessions,
+            names={subject_of("d", half): name for half, name in names.items()},
+            questions=questions,
+            whole=True,
+        )
+
+    def _sessions(self, half: bytes) -> list[SessionId]:
+        try:
+            return self._store.catalogue.begins_with(half)
+        except DamagedStoreError:
+            return []  # The next list describes them anew, with their facts.
+
+    def _overlay(self, session: SessionId, raw: bytes | None, facts: Facts) -> None:
+        """Change what is listed of a session if these facts do; what is damaged is left for the next list to mend."""
+        try:
+            before = None if raw is None else listing.decoded(raw)
+        except FormatError:
+            return
+        if before is not None and (after := facts.over(before)) != before:
+            self._store.catalogue.put(session, after.encoded())
+
+
+def _half(subject: str) -> SessionId:
+    from hhd.registry.registers import Subject, subject_id
+
+    return SessionId(subject_id(Subject(subject)))
+
+
+def _begin(session: SessionId) -> SessionId:
+    return SessionId(session[:HALF_BYTES])
+
+
+def _shown(store: Store) -> tuple[bytes | None, Mapping[bytes, str], int]:
+    raw = store.shared.shown()
+    try:
+        match None if not raw else decode_own(raw):
+            case [1, bytes(mark), dict(names), int(questions)]:
+                found = {
+                    half: name for half, name in names.items() if isinstance(half, bytes) and isinstance(name, str)
+                }
+                return mark, found, questions
+    except FormatError:
+        pass
+    return None, {}, 0

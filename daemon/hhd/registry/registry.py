@@ -1,0 +1,461 @@
+"""The registry of one device: what its person calls things and wishes, the same on all devices when they have met.
+
+    registry = Registry(shelf)
+    told = registry.rename(session, "the parser")
+    for question in told.questions: ...          # two devices named it without knowing of each other
+
+Every edit is kept and shown in one transaction. Other processes edit the same document: what is here is compared with
+the mark on the shelf before each use and read again if it is behind. Nothing here has authority.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterable
+from dataclasses import dataclass, replace
+
+from hhd.base.errors import UsageError
+from hhd.registry import registers as names
+from hhd.registry.document import ACTOR_BYTES, Document
+from hhd.registry.registers import Edit, Register, Registers, Subject, Writer
+from hhd.registry.shelf import SessionFacts, Shelf, Shown
+from hhd_protocol.codec import decode, encode
+from hhd_protocol.errors import FormatError
+from hhd_protocol.ids import CheckpointId, DeviceId, SessionId
+from hhd_protocol.limits import REGISTRY_ENTRIES_MAX, TITLE_BYTES_MAX
+
+PIECES_MAX = 128
+"""Changes kept one by one before they are packed into the whole: each costs a row, reading them all a millisecond."""
+
+HISTORY_MIN = 2000
+"""Changes before history is given up, or a quarter of the entries if that is more: both cost some 10 ms to load."""
+
+NUMBER_MAX = 10**14
+"""Writes of one writer; only a peer that makes up numbers gets here, and then a new writer begins at 1."""
+
+AHEAD_MAX = 1_000_000
+"""Beginnings that a peer's document may be ahead of ours: a hundred a day for twenty-seven years."""
+
+LIFE_BYTES = 3
+
+
+@dataclass(frozen=True, kw_only=True)
+class Claim:
+    """One of the answers to a question: the `text` and the first bytes of the id of the `device` that wrote it."""
+
+    text: str
+    device: bytes
+
+
+@dataclass(frozen=True, kw_only=True)
+class Question:
+    """Something that two devices said without knowing of each other, or one name that two devices have.
+
+    `what`: "title", "picked", "belongs on", "device name" (two names for one device) or "same name". `subjects`: as the
+    document names what it is about. Saying it again, whatever it is to be, is the answer.
+    """
+
+    what: str
+    subjects: tuple[Subject, ...]
+    claims: tuple[Claim, ...]
+
+
+@dataclass(frozen=True, kw_only=True)
+class Told:
+    """What became of an edit, for the person: `before` and `after` as shown; questions that are open about it now."""
+
+    before: str | None
+    after: str | None
+    questions: tuple[Question, ...] = ()
+
+
+_ASKED = {names.TITLE: "title", names.PICKED: "picked", names.BELONGS: "belongs on", names.NAME: "device name"}
+
+
+class Registry:
+    """See the module. Used by one thread at a time."""
+
+    def __init__(self, shelf: Shelf) -> None:
+        self._shelf = shelf
+        self._document: Document | None = None
+        self._registers = Registers()
+        self._writer = Writer("")
+        self._pieces = self._history = 0
+        self._last_shown: Shown | None = None
+        self._asked: dict[Subject, int] = {}
+        self.notice: str | None = None
+        """What the person must be told of the document itself: that it was damaged, and what became of it."""
+
+    # Sessions
+
+    def title(self, session: SessionId) -> str | None:
+        """Return the title of a session, None if nobody gave it one."""
+        return self._read().text(_of(session, names.TITLE))
+
+    def rename(self, session: SessionId, title: str | None) -> Told:
+        """Give a session a title, or take it away with None; this also answers the question which of two it is.
+
+        Raises UsageError if the title is empty, too long or no text.
+        """
+        return self._write(_of(session, names.TITLE), None if title is None else bounded(title, "title"))
+
+    def archive(self, session: SessionId, archived: bool) -> Told:
+        """Hide a session from lists, or show it again."""
+        return self._write(_of(session, names.ARCHIVED), "1" if archived else "0")
+
+    def pick(self, session: SessionId, head: CheckpointId | None) -> Told:
+        """Say which of competing heads is preferred, or none: a wish, which moves nothing."""
+        return self._write(_of(session, names.PICKED), None if head is None else names.identifier_text(head))
+
+    def picked(self, session: SessionId) -> CheckpointId | None:
+        """Return the preferred head."""
+        return self.facts(session).picked
+
+    def belongs(self, session: SessionId, device: DeviceId | None) -> Told:
+        """Say on which device a session belongs, or on none in particular."""
+        return self._write(_of(session, names.BELONGS), None if device is None else names.identifier_text(device))
+
+    def belongs_on(self, session: SessionId) -> DeviceId | None:
+        """Return the device that a session belongs on."""
+        raw = names.identifier(self._read().text(_of(session, names.BELONGS)))
+        return None if raw is None else DeviceId(raw)
+
+    def wish(self, session: SessionId, device: DeviceId, follow: bool | None) -> Told:
+        """Say that a device is to have a copy of a session or not to, or leave that to what is usual with None."""
+        text = {True: "1", False: "0", None: None}[follow]
+        return self._write(names.register(names.session_subject(session), names.FOLLOW, device), text)
+
+    def follows(self, session: SessionId, device: DeviceId) -> bool | None:
+        """Return whether a device is to have a copy of a session; None if nobody said."""
+        name = names.register(names.session_subject(session), names.FOLLOW, device)
+        found = {names.flag(text) for text in self._read().texts(name).values()}
+        return None if not found else True in found  # Of two wishes the one that keeps more copies.
+
+    def facts(self, session: SessionId) -> SessionFacts:
+        """Return what lists show of a session."""
+        return _facts(self._read(), names.session_subject(session))
+
+    # Devices
+
+    def device_name(self, device: DeviceId) -> str | None:
+        """Return the name of a device, None if it has none."""
+        return self._read().text(_device(device))
+
+    def name_device(self, device: DeviceId, name: str) -> Told:
+        """Name a device; told are questions about this name, also if another device has the same."""
+        return self._write(_device(device), bounded(name, "device name"))
+
+    def questions(self, subject: Subject | None = None) -> tuple[Question, ...]:
+        """Return everything that a person has to decide, or what is open about one subject."""
+        return tuple(_questions(self._read(), subject))
+
+    def show_again(self) -> None:
+        """Show everything the document says, since what is shown is behind or lost."""
+        with self._shelf.transaction():
+            self.refresh()
+            self._shelf.show(self._shown(None), self._mark())
+
+    # Peers
+
+    def refresh(self) -> Document:
+        """Return the document as it is kept now, read again if another process changed it."""
+        mark = self._shelf.mark()
+        if self._document is None or mark != self._mark():
+            self._load(mark)
+        assert self._document is not None
+        return self._document
+
+    def adopt(self, entries: dict[str, str], number: int, base: bytes, changes: list[bytes]) -> bool:
+        """Take in a whole document of a peer; say whether it changed anything. Raises FormatError, nothing changed."""
+        with self._shelf.transaction():
+            ours = self.refresh()
+            if (number, base) == ours.age:
+                return self._take(lambda: ours.apply(changes))
+            if number > ours.number + AHEAD_MAX:
+                raise FormatError("a shared document claims to have begun anew more often than any can")
+            theirs = Document.begin(number, entries)
+            if theirs.base != base:
+                raise FormatError("a shared document does not begin with the entries it names")
+            theirs.apply(changes)
+            insist_on_size(theirs)
+            before, other = self._registers, Registers.of(theirs.entries())
+            if theirs.age < ours.age:
+                edit = self._registers.merge(other)
+                if edit:
+                    self._change(edit)
+                self._keep_all(whole=True)
+                return bool(edit)
+            edit = other.merge(before)
+            theirs.begin_life(self._shelf.random(ACTOR_BYTES))
+            if edit:
+                theirs.change(edit.put, edit.remove)
+            self._document, self._registers = theirs, Registers.of(theirs.entries())
+            self._history = len(theirs.changes())
+            self._keep_all(whole=True)
+            return True
+
+    def take(self, act: Callable[[], None]) -> bool:
+        """Let a peer's message change the document by `act`; say whether it did."""
+        with self._shelf.transaction():
+            self.refresh()
+            return self._take(act)
+
+    def _take(self, act: Callable[[], None]) -> bool:
+        document = self._document
+        assert document is not None
+        before = document.heads()
+        try:
+            act()
+            insist_on_size(document)
+            if document.heads() == before:
+                return False
+            self._registers = Registers.of(document.entries())
+        except BaseException:
+            self._document = None  # What is kept is whole.
+            raise
+        self._keep(before, whole=True)
+        return True
+
+    # How it is kept
+
+    def _read(self) -> Registers:
+        self.refresh()
+        return self._registers
+
+    def _write(self, name: Register, text: str | None) -> Told:
+        with self._shelf.transaction():
+            document = self.refresh()
+            subject = Subject(name.partition("/")[0])
+            before = self._registers.text(name)
+            if set(self._registers.texts(name).values()) != ({text} if text is not None else set()):
+                heads = document.heads()
+                if self._registers.seen.get(self._writer, 0) >= NUMBER_MAX:
+                    self._begin_life()
+                edit = self._registers.write(name, text, self._writer)
+                self._change(edit)
+                self._keep(heads, subject=subject)
+            return Told(before=before, after=text, questions=tuple(_questions(self._registers, subject)))
+
+    def _change(self, edit: Edit) -> None:
+        assert self._document is not None
+        self._document.change(edit.put, edit.remove)
+
+    def _keep(self, before: Iterable[bytes], *, subject: Subject | None = None, whole: bool = False) -> None:
+        """Keep the changes since those heads, now and then packed into the whole, and show what they say."""
+        document = self._document
+        assert document is not None
+        changes = document.changes(before)
+        self._history += len(changes)
+        if self._history >= max(HISTORY_MIN, document.size() // 4):
+            self._begin_anew()
+            self._keep_all(whole=whole, subject=subject)
+        elif self._pieces >= PIECES_MAX:
+            self._keep_all(whole=whole, subject=subject)
+        else:
+            self._shelf.append(encode([1, "changes", *document.age, list(changes)]), self._mark())
+            self._pieces += 1
+            self._shelf.show(self._shown(subject if not whole else None), self._mark())
+
+    def _keep_all(self, *, whole: bool = False, subject: Subject | None = None) -> None:
+        assert self._document is not None
+        self._shelf.replace(encode([1, "saved", self._document.save()]), self._mark())
+        self._pieces = 1
+        self._shelf.show(self._shown(subject if not whole else None), self._mark())
+
+    def _begin_anew(self) -> None:
+        """Give up the history: a new document of what the registers say."""
+        old = self._document
+        assert old is not None
+        self._document = Document.begin(old.number + 1, self._registers.entries())
+        self._document.begin_life(self._shelf.random(ACTOR_BYTES))
+        self._registers = Registers.of(self._document.entries())
+        self._history = 0
+
+    def _shown(self, subject: Subject | None) -> Shown:
+        found = self._registers
+        if subject is not None and subject.startswith("s") and self._last_shown is not None:
+            facts = _facts(found, subject)
+            asked = self._asked.pop(subject, 0)
+            if facts.asked:
+                self._asked[subject] = facts.asked
+            shown = replace(
+                self._last_shown,
+                sessions={subject: facts},
+                questions=self._last_shown.questions - asked + facts.asked,
+                whole=False,
+            )
+            self._last_shown = shown
+            return shown
+        subjects = {Subject(name.partition("/")[0]) for name in found.live}
+        sessions = {one: _facts(found, one) for one in subjects if one.startswith("s")}
+        self._asked = {one: facts.asked for one, facts in sessions.items() if facts.asked}
+        named = {Subject(name.partition("/")[0]) for name in found.live if name.endswith(f"/{names.NAME}")}
+        texts = {one: found.text(names.register(one, names.NAME)) for one in named}
+        self._last_shown = Shown(
+            sessions=sessions,
+            names={one: text for one, text in texts.items() if text is not None},
+            questions=sum(1 for _ in _questions(found, None)),
+            whole=True,
+        )
+        return self._last_shown
+
+    def _mark(self) -> bytes:
+        assert self._document is not None
+        return encode([1, *self._document.age, list(self._document.heads()), self._writer])
+
+    def _load(self, mark: bytes | None) -> None:
+        """Read the document from the shelf; what is damaged is made again from what is left."""
+        self._last_shown = None
+        kept = self._shelf.kept()
+        if mark is None and not kept.pieces and not kept.lost:
+            self._document, self._pieces, self._history = Document.begin(0, {}), 0, 0
+            self._begin_life()
+            return
+        expected = _decoded_mark(mark)
+        document = _assembled(kept.pieces)
+        if document is not None and expected is not None and document.age == expected[0]:
+            self._document, self._writer = document, expected[2]
+            self._document.begin_life(self._shelf.random(ACTOR_BYTES))
+            self._registers = Registers.of(document.entries())
+            self._pieces, self._history = len(kept.pieces), len(document.changes())
+            if document.heads() == expected[1]:
+                return
+        self._mend(document)
+
+    def _begin_life(self) -> None:
+        assert self._document is not None
+        self._document.begin_life(self._shelf.random(ACTOR_BYTES))
+        self._writer = names.writer(self._shelf.device, self._shelf.random(LIFE_BYTES))
+        self._registers = Registers.of(self._document.entries())
+
+    def _mend(self, document: Document | None) -> None:
+        """Go on with what is left of a damaged document, and with what lists still show of what it said.
+
+        The writer's name is a new one: how far the old one had counted may be among what was lost. What peers have
+        of it comes back when they are met.
+        """
+        self._document = document or Document.begin(0, {})
+        self._history = len(self._document.changes())
+        self._begin_life()
+        with self._shelf.transaction():
+            said = 0
+            for name, text in _still_said(self._shelf.still_shown()):
+                if self._registers.text(name) != text:
+                    self._change(self._registers.write(name, text, self._writer))
+                    said += 1
+            self._keep_all(whole=True)
+        self.notice = (
+            "The document that this person's devices share was damaged here. It was made again from what was whole"
+            + (f" and from {said} things that lists still showed" if said else "")
+            + "; what else it said comes back from the other devices."
+        )
+
+
+def bounded(text: str, what: str) -> str:
+    """Return `text` if it may be a title or name; raises UsageError in one sentence."""
+    try:
+        size = len(text.encode("utf-8"))
+    except UnicodeEncodeError as error:
+        raise UsageError(f"The {what} is not text: it has half a character in it; nothing was changed.") from error
+    if not text.strip():
+        raise UsageError(f"The {what} is empty; nothing was changed.")
+    if size > TITLE_BYTES_MAX:
+        raise UsageError(f"The {what} has {size:,} bytes and may have {TITLE_BYTES_MAX:,}; nothing was changed.")
+    return text
+
+
+def insist_on_size(document: Document) -> None:
+    """Raise FormatError if a peer made the document larger than any honest one."""
+    if document.size() > REGISTRY_ENTRIES_MAX:
+        raise FormatError("the shared document has more entries than any person makes")
+
+
+def _of(session: SessionId, attribute: str) -> Register:
+    return names.register(names.session_subject(session), attribute)
+
+
+def _device(device: DeviceId) -> Register:
+    return names.register(names.device_subject(device), names.NAME)
+
+
+def _facts(found: Registers, subject: Subject) -> SessionFacts:
+    archived = set(found.texts(names.register(subject, names.ARCHIVED)).values())
+    picked = names.identifier(found.text(names.register(subject, names.PICKED)))
+    return SessionFacts(
+        title=found.text(names.register(subject, names.TITLE)),
+        archived=archived == {"1"},  # Of two wishes the one that shows more.
+        picked=None if picked is None else CheckpointId(picked),
+        asked=sum(bool(found.competing(names.register(subject, one))) for one in _ASKED),
+    )
+
+
+def _questions(found: Registers, subject: Subject | None) -> Iterable[Question]:
+    named = found.live if subject is None else [names.register(subject, one) for one in _ASKED]
+    for name in sorted(name for name in named if len(found.live.get(name, ())) > 1):
+        about, _, attribute = name.partition("/")
+        claims = found.competing(name)
+        if claims and attribute in _ASKED:
+            yield Question(
+                what=_ASKED[attribute],
+                subjects=(Subject(about),),
+                claims=tuple(Claim(text=text, device=names.writer_device(by)) for by, text in claims),
+            )
+    if subject is not None and not subject.startswith("d"):
+        return
+    bearers: dict[str, list[Subject]] = {}
+    for name in found.live:
+        if name.endswith(f"/{names.NAME}") and name.startswith("d"):
+            bearers.setdefault(found.text(name) or "", []).append(Subject(name.partition("/")[0]))
+    for text, subjects in sorted(bearers.items()):
+        if len(subjects) > 1 and (subject is None or subject in subjects):
+            yield Question(
+                what="same name",
+                subjects=tuple(sorted(subjects)),
+                claims=tuple(Claim(text=text, device=names.subject_id(one)) for one in sorted(subjects)),
+            )
+
+
+def _still_said(shown: Shown) -> Iterable[tuple[Register, str]]:
+    for subject, facts in shown.sessions.items():
+        if facts.title is not None:
+            yield names.register(subject, names.TITLE), facts.title
+        if facts.archived:
+            yield names.register(subject, names.ARCHIVED), "1"
+        if facts.picked is not None:
+            yield names.register(subject, names.PICKED), names.identifier_text(facts.picked)
+    for subject, text in shown.names.items():
+        yield names.register(subject, names.NAME), text
+
+
+def _decoded_mark(mark: bytes | None) -> tuple[tuple[int, bytes], tuple[bytes, ...], Writer] | None:
+    try:
+        match None if mark is None else decode(mark):
+            case [1, int(number), bytes(base), list(heads), str(writer)]:
+                return (number, base), tuple(one for one in heads if isinstance(one, bytes)), Writer(writer)
+    except FormatError:
+        pass
+    return None
+
+
+def _assembled(pieces: list[bytes]) -> Document | None:
+    """Return the document of these pieces, None if its beginning is not among them."""
+    saved: bytes | None = None
+    changes: list[tuple[tuple[int, bytes], list[bytes]]] = []
+    for piece in pieces:
+        try:
+            match decode(piece):
+                case [1, "saved", bytes(raw)]:
+                    saved = raw
+                case [1, "changes", int(number), bytes(base), list(several)]:
+                    changes.append(((number, base), [one for one in several if isinstance(one, bytes)]))
+        except FormatError:
+            continue
+    try:
+        if saved is None:
+            begin = Document.begin(0, {})
+            saved = begin.save() if any(age == begin.age for age, _ in changes) else None
+        if saved is None:
+            return None
+        age = Document.age_of(saved)
+        return Document.load(saved, (one for of, several in changes if of == age for one in several))
+    except FormatError:
+        return None
