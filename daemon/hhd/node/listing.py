@@ -15,7 +15,7 @@ from hhd.store.errors import DamagedStoreError, MissingError
 from hhd.store.store import Store
 from hhd_protocol.codec import Value, decode_own, encode
 from hhd_protocol.errors import FormatError, NewerVersionError
-from hhd_protocol.ids import CheckpointId, DeviceId, SessionId
+from hhd_protocol.ids import CheckpointId, DeviceId, SessionId, StatementId
 from hhd_protocol.limits import PATH_HINT_BYTES_MAX, TITLE_BYTES_MAX
 
 VERSION = 1
@@ -142,10 +142,10 @@ def facts(store: Store, session: SessionId) -> Facts:
     Within a transaction.
     """
     try:
-        raw = store.facts.get(SessionId(session[:HALF_BYTES]))
+        raw = store.facts.get(SessionId(StatementId(session[:HALF_BYTES])))
         match None if raw is None else decode_own(raw):
             case [1, str() | None as title, bool(archived), bytes() | None as picked, int(asked)]:
-                return Facts(title, archived, None if picked is None else CheckpointId(picked), asked)
+                return Facts(title, archived, None if picked is None else CheckpointId(StatementId(picked)), asked)
     except (DamagedStoreError, FormatError):
         store.shared.show(b"")  # All of it is shown again when lists are next read.
     return Facts()

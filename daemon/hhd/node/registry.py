@@ -17,7 +17,7 @@ from hhd.store.errors import DamagedStoreError
 from hhd.store.store import Store
 from hhd_protocol.codec import Value, decode_own, encode
 from hhd_protocol.errors import FormatError
-from hhd_protocol.ids import DeviceId, SessionId
+from hhd_protocol.ids import DeviceId, SessionId, StatementId
 
 if TYPE_CHECKING:  # `hhd ls` looks at names and marks only, and is quick because it does not load automerge.
     from hhd.registry.registry import Registry
@@ -142,11 +142,11 @@ class StoreShelf:
 def _half(subject: str) -> SessionId:
     from hhd.registry.registers import Subject, subject_id
 
-    return SessionId(subject_id(Subject(subject)))
+    return SessionId(StatementId(subject_id(Subject(subject))))
 
 
 def _begin(session: SessionId) -> SessionId:
-    return SessionId(session[:HALF_BYTES])
+    return SessionId(StatementId(session[:HALF_BYTES]))
 
 
 def _shown(store: Store) -> tuple[bytes | None, Mapping[bytes, str], int]:

@@ -20,7 +20,7 @@ from hhd.registry.registers import Edit, Register, Registers, Subject, Writer
 from hhd.registry.shelf import SessionFacts, Shelf, Shown
 from hhd_protocol.codec import decode, encode
 from hhd_protocol.errors import FormatError
-from hhd_protocol.ids import CheckpointId, DeviceId, SessionId
+from hhd_protocol.ids import CheckpointId, DeviceId, SessionId, StatementId
 from hhd_protocol.limits import REGISTRY_ENTRIES_MAX, TITLE_BYTES_MAX
 
 PIECES_MAX = 128
@@ -383,7 +383,7 @@ def _facts(found: Registers, subject: Subject) -> SessionFacts:
     return SessionFacts(
         title=found.text(names.register(subject, names.TITLE)),
         archived=archived == {"1"},  # Of two wishes the one that shows more.
-        picked=None if picked is None else CheckpointId(picked),
+        picked=None if picked is None else CheckpointId(StatementId(picked)),
         asked=sum(bool(found.competing(names.register(subject, one))) for one in _ASKED),
     )
 

@@ -68,7 +68,7 @@ class Catalogue:
         """Return the sessions here whose ids begin with these 16 bytes; raises DamagedStoreError."""
         assert len(half) == HALF_BYTES
         count = self._blocks()
-        block = self._block(self._place(SessionId(half), count)) if count else {}
+        block = self._block(self._place(half, count)) if count else {}
         return [session for session in block if session[:HALF_BYTES] == half]
 
     def remove(self, session: SessionId) -> bool:
@@ -119,7 +119,7 @@ class Catalogue:
         """How many blocks there should be: by the ledger, since a row that vanished is not to be taken for the end."""
         return self._rows.ledger(b"").get(self._table, 0)
 
-    def _place(self, session: SessionId, count: int) -> int:
+    def _place(self, session: bytes, count: int) -> int:
         hashed = int.from_bytes(self._rows.name(self._table, b"place", session[:HALF_BYTES])[:8], "big")
         half = 1 << (count.bit_length() - 1)
         number = hashed % (2 * half)
