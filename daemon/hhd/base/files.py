@@ -87,7 +87,10 @@ def _write_new(temp: Path, pieces: Iterable[Buffer], mode: int, opened: Callable
     try:
         if opened is not None:
             opened(fd)
-        total = write_all(fd, list(pieces))
+        if isinstance(pieces, Sequence):
+            total = write_all(fd, pieces)
+        else:  # One at a time: together they may be larger than memory.
+            total = sum(write_all(fd, (piece,)) for piece in pieces)
         sync_file(fd)
         return total
     finally:

@@ -21,4 +21,6 @@ def command(as_json: bool) -> None:
     for one in used.sessions:
         thinned = f", {one.thinned} thinned" if one.thinned else ""
         print(f"{one.bytes:>14,}  {one.session[:16]}  {one.checkpoints} checkpoints{thinned}")
+    if used.originals:
+        print(f"{used.originals_bytes:>14,}  {used.originals} originals of native sessions")
     print(f"{used.file_bytes:>14,}  the whole file, {used.free_bytes:,} of it free, {used.modules} modules")

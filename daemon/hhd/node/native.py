@@ -10,8 +10,8 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING
 
-from hhd.base.errors import RefusedError, UsageError
-from hhd.base.paths import cache_folder, data_folder, private_folder
+from hhd.base.errors import RefusedError, UsageError, UserError
+from hhd.base.paths import cache_folder, private_folder
 from hhd.native.cards import Card
 from hhd.native.homes import Homes
 from hhd.native.listing import sessions
@@ -32,8 +32,8 @@ from hhd_protocol.transcript import (
     parts_text,
 )
 
-if TYPE_CHECKING:  # The archive is loaded when it is used: lists and readings go without it.
-    from hhd.native.archive import Archive, Kept, Original
+if TYPE_CHECKING:
+    from hhd.native.archive import Kept, Original
 
 Steps = Callable[[int, int], None]
 """Is told how much of how much is done."""
@@ -164,7 +164,10 @@ def keep(path: Path) -> Kept:
     with opened(path) as reading:
         header = reading.header
     bases = [Path(file.path) for file in header.files if file.role == "base"]
-    return archive().keep(header.harness, header.id or path.stem, path, header.side_files, bases)
+    from hhd.node import originals  # Lists and readings go without the store.
+
+    with originals.opened() as archive:
+        return archive.keep(header.harness, header.id or path.stem, path, header.side_files, bases)
 
 
 def keep_all(steps: Steps = silent) -> Iterator[tuple[Card, Kept | str]]:
@@ -174,7 +177,7 @@ def keep_all(steps: Steps = silent) -> Iterator[tuple[Card, Kept | str]]:
         steps(number, len(cards))
         try:
             yield card, keep(Path(card.path))
-        except RefusedError as error:
+        except UserError as error:
             yield card, str(error)
         except OSError as error:
             yield card, str(error.strerror)
@@ -183,31 +186,30 @@ def keep_all(steps: Steps = silent) -> Iterator[tuple[Card, Kept | str]]:
 
 def kept() -> Iterator[Original]:
     """The newest original of every session in the archive."""
-    whole = archive()
-    for harness, session in whole.sessions():
-        if originals := whole.originals(harness, session):
-            yield originals[-1]
+    from hhd.node import originals
+
+    with originals.opened() as archive:
+        for harness, session in archive.sessions():
+            if known := archive.originals(harness, session):
+                yield known[-1]
 
 
 def restore(name: str, folder: Path) -> list[Path]:
     """Write the newest original of the session `name` (an id or its begin) below `folder`."""
-    whole = archive()
-    matches = [(h, s) for h, s in whole.sessions() if len(name) >= 4 and s.lower().startswith(name.lower())]
-    if len(matches) != 1:
-        raise UsageError(f"{len(matches)} sessions in the archive have ids that begin with {name}.")
-    return whole.restore(whole.originals(*matches[0])[-1], folder)
+    from hhd.node import originals
+
+    with originals.opened() as archive:
+        matches = [(h, s) for h, s in archive.sessions() if len(name) >= 4 and s.lower().startswith(name.lower())]
+        if len(matches) != 1:
+            raise UsageError(f"{len(matches)} sessions in the archive have ids that begin with {name}.")
+        return archive.restore(archive.originals(*matches[0])[-1], folder)
 
 
 def check() -> list[str]:
     """Read the whole archive; the damages found."""
-    return list(archive().check())
+    from hhd.node import originals
 
-
-def archive() -> Archive:
-    """The archive of originals on this device."""
-    from hhd.native.archive import Archive
-
-    return Archive(private_folder(data_folder()) / "originals")
+    return originals.check()
 
 
 def facts(header: Header) -> list[tuple[str, str]]:

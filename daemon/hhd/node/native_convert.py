@@ -5,6 +5,7 @@ from __future__ import annotations
 import os
 import shlex
 import shutil
+import tempfile
 import uuid
 from collections.abc import Iterator
 from contextlib import suppress
@@ -14,7 +15,7 @@ from pathlib import Path
 import msgspec
 
 from hhd.base import files
-from hhd.base.errors import RefusedError, UsageError
+from hhd.base.errors import RefusedError, UsageError, UserError
 from hhd.base.paths import data_folder, private_folder
 from hhd.native.convert.conversion import Converter, Did, Kept, Manifest, Wish
 from hhd.native.convert.folders import place
@@ -23,7 +24,7 @@ from hhd.native.convert.returning import original_in_place
 from hhd.native.convert.writer import Session
 from hhd.native.homes import Homes
 from hhd.native.opening import open_session
-from hhd.node import native
+from hhd.node import native, originals
 from hhd_protocol.transcript import Call, Harness, LossKind, Message, Result, TextPart, counts
 from hhd_protocol.transcript import Did as Fate
 
@@ -61,18 +62,19 @@ def convert(
     folder = _folder(cwd, cwds, target, install)
     home = _home(target) if install else out
     wish = Wish(target=target, home=home, cwd=folder, redact=redact, anew=anew)
-    converter = _converter()
-    if strict:
-        _refuse_losses(converter.convert(path, Wish(target=target, home=None, cwd=folder, redact=redact)), strict)
-    if home is None:
-        return Converted(manifest=converter.convert(path, wish), manifest_path=None)
-    with suppress(RefusedError, OSError):
-        # The way back wants the original even after its client has removed it.
-        native.keep(path)
-    with _ManifestFile() as file:
-        manifest = converter.convert(path, wish, kept=file.row)
-        kept_at = file.close(manifest) if manifest.did is not Did.UNCHANGED else None
-    return Converted(manifest=manifest, manifest_path=kept_at)
+    with tempfile.TemporaryDirectory(prefix="hhd-original-") as aside:
+        converter = _converter(Path(aside))
+        if strict:
+            _refuse_losses(converter.convert(path, Wish(target=target, home=None, cwd=folder, redact=redact)), strict)
+        if home is None:
+            return Converted(manifest=converter.convert(path, wish), manifest_path=None)
+        with suppress(UserError, OSError):
+            # The way back wants the original even after its client has removed it.
+            native.keep(path)
+        with _ManifestFile() as file:
+            manifest = converter.convert(path, wish, kept=file.row)
+            kept_at = file.close(manifest) if manifest.did is not Did.UNCHANGED else None
+        return Converted(manifest=manifest, manifest_path=kept_at)
 
 
 def verify(path: Path, *, with_client: bool) -> dict[str, object]:
@@ -182,29 +184,28 @@ def _home(target: Harness) -> Path:
     return {Harness.CLAUDE: homes.claude, Harness.CODEX: homes.codex, Harness.PI: homes.pi}[target]
 
 
-def _converter() -> Converter:
+def _converter(aside: Path) -> Converter:
+    """A converter that takes originals out of the archive to the folder `aside`, for as long as that is there."""
     return Converter(
         open_reading=open_session,
         history=History(_own_folder() / "conversions"),
         error_key=_error_key(),
         fresh_id=lambda: str(uuid.uuid4()),
-        original=_original,
+        original=lambda conversion: _original(conversion, aside),
     )
 
 
-def _original(conversion: Conversion) -> Path | None:
-    """The original in its place, or a copy taken from the archive."""
+def _original(conversion: Conversion, aside: Path) -> Path | None:
+    """The original in its place, or a copy taken from the archive to the folder `aside`."""
     found = original_in_place(conversion)
     if found is not None:
         return found
-    whole = native.archive()
-    for original in reversed(whole.originals(conversion.source_harness, conversion.source_id)):
-        folder = private_folder(_own_folder() / "restored" / original.name)
-        path = whole.restore(original, folder)[0] if not any(folder.iterdir()) else None
-        path = path or folder / original.files[0].path
-        moved = msgspec.structs.replace(conversion, source=msgspec.structs.replace(conversion.source, path=str(path)))
-        if (there := original_in_place(moved)) is not None:
-            return there
+    with originals.opened() as whole:
+        for original in reversed(whole.originals(conversion.source_harness, conversion.source_id)):
+            path = whole.restore(original, aside / original.name)[0]
+            source = msgspec.structs.replace(conversion.source, path=str(path))
+            if (there := original_in_place(msgspec.structs.replace(conversion, source=source))) is not None:
+                return there
     return None
 
 

@@ -19,8 +19,11 @@ from hhd.store.database import FILE
 from hhd.store.errors import DamagedStoreError
 from hhd.store.note import noted_device
 from hhd.store.repair import Repaired, repair
-from hhd.store.retention import Swept, session_bytes, sweep
+from hhd.store.retention import Swept, session_bytes, shelf_bytes, sweep
 from hhd.store.store import Limits, Store
+
+PLAIN_ORIGINALS = "originals"
+"""The folder in which an earlier hhd kept originals of native sessions in plain text."""
 
 
 def identity_folder() -> Path:
@@ -65,11 +68,13 @@ def check(*, read_data: bool) -> Report:
     me = identity()
     try:
         with Store.open(store_folder(), seed=me.seed, limits=limits(), inspect=True) as store:
-            return Check(store, read_data=read_data).run()
+            report = Check(store, read_data=read_data).run()
     except DamagedStoreError as error:
         report = Report()
         report.add("store", error)
-        return report
+    if (data_folder() / PLAIN_ORIGINALS).exists():
+        report.add("originals", "kept in plain text by an earlier hhd; `hhd gc` moves them into the store")
+    return report
 
 
 def repaired() -> Repaired:
@@ -80,7 +85,11 @@ def repaired() -> Repaired:
 
 def collect(*, dry_run: bool) -> tuple[Swept, int]:
     """Thin and free; return what was done and by how many bytes the file shrank."""
+    from hhd.node import originals
+
     with opened() as store:
+        if not dry_run:
+            originals.move_in(store)
         swept = sweep(store, keep_days=config.load().store.keep_days, dry_run=dry_run)
         before = (store_folder() / FILE).stat().st_size
         if not dry_run and store.database.bytes_free() * 4 > store.database.bytes_used():
@@ -106,6 +115,8 @@ class StoreUsage:
     free_bytes: int
     sessions: list[Usage]
     modules: int
+    originals: int
+    originals_bytes: int
 
 
 def usage() -> StoreUsage:
@@ -115,11 +126,14 @@ def usage() -> StoreUsage:
         for session in store.sessions():
             count, thinned, size = session_bytes(store, session)
             sessions.append(Usage(session=session.hex(), checkpoints=count, thinned=thinned, bytes=size))
+        lists, size = shelf_bytes(store)
         return StoreUsage(
             file_bytes=store.database.bytes_used(),
             free_bytes=store.database.bytes_free(),
             sessions=sorted(sessions, key=lambda one: -one.bytes),
             modules=len(store.modules()),
+            originals=lists,
+            originals_bytes=size,
         )
 
 

@@ -18,10 +18,11 @@ from hhd.store.families import FAMILY, Family
 from hhd.store.objects import row_number, tally_name
 from hhd.store.reading import Reader, either_head
 from hhd.store.rows import NAME_BYTES
+from hhd.store.shelf import Item
 from hhd.store.store import CHECKPOINT, SESSION, Store, refs_of
 from hhd.store.wal import read_log
 from hhd_protocol.errors import FormatError
-from hhd_protocol.ids import CheckpointId, FamilyId, ObjectName, SessionId
+from hhd_protocol.ids import CheckpointId, FamilyId, ObjectName, SessionId, Sha256
 from hhd_protocol.images import ImageHead
 from hhd_protocol.objects import Ref, SealedObject, object_name
 
@@ -70,6 +71,8 @@ class Check:
         self.bad_objects: set[ObjectName] = set()
         self.whole = True
         """False when rows may be missing or the file does not hold together: repair must salvage."""
+        self.kept_lists: list[tuple[Item, dict[Sha256, Ref | None]]] = []
+        """What is on the shelf, and where its content is."""
         self._checkpoints: dict[CheckpointId, tuple[Checkpoint, FamilyId]] = {}
 
     def run(self) -> Report:
@@ -182,6 +185,10 @@ class Check:
             roots.setdefault(self._store.commons(), []).extend(modules)
         except (DamagedStoreError, MissingError) as error:
             self.report.add("modules", error)
+        try:
+            roots.setdefault(self._store.commons(), []).extend(self._shelf())
+        except (DamagedStoreError, MissingError) as error:
+            self.report.add("kept lists", error)
         numbers: set[int] = set()
         for family, refs in roots.items():
             try:
@@ -194,6 +201,24 @@ class Check:
             closure.add(refs)
             numbers.update(row_number(ref.name) for ref in closure.needed)
         return numbers
+
+    def _shelf(self) -> list[Ref]:
+        """Return where what is on the shelf is, noting what is not there."""
+        shelf = self._store.shelf
+        found: dict[Ref, None] = {}
+        for digest in shelf.digests():
+            try:
+                item = shelf.item(digest)
+                places = shelf.places(item)
+            except DamagedStoreError as error:
+                self.report.add(f"kept list {digest.hex()[:16]}", error)
+                continue
+            found.update(dict.fromkeys(ref for ref in places.values() if ref is not None))
+            self.kept_lists.append((item, places))
+            missing = sum(ref is None for ref in places.values())
+            if missing and not item.broken:
+                self.report.add(f"kept list {item.label}", f"{missing} pieces of its content are missing")
+        return list(found)
 
     def _opened(self, reader: Reader, keys: Family, ref: Ref) -> Head | None:
         """Check one object from outside in; return its head, None if something is wrong with it."""

@@ -26,6 +26,7 @@ from hhd.store.note import FORMAT_FILE, note_device
 from hhd.store.objects import row_number, tally_name
 from hhd.store.rows import BLOCK_ENTRIES, Rows
 from hhd.store.salvage import Column, File
+from hhd.store.shelf import ITEM, ITEMS, Item, read_item
 from hhd.store.store import (
     CHECKPOINT,
     CHECKPOINTS,
@@ -145,6 +146,7 @@ def _rebuild(store: Store, result: Repaired) -> None:
     found: dict[SessionId, dict[CheckpointId, Checkpoint]] = {}
     families: list[FamilyId] = []
     sessions: dict[SessionId, FamilyId] = {}
+    items: list[Item] = []
     for name, value in _values(store):
         fields = _decoded(value)
         match fields:
@@ -152,6 +154,8 @@ def _rebuild(store: Store, result: Repaired) -> None:
                 families.append(FamilyId(one))
             case [1, bytes(one), bytes(named)] if name == store.rows.name(SESSION, b"", named):
                 sessions[SessionId(StatementId(named))] = FamilyId(one)
+            case [1, str(), bytes(), bytes(one), bool()] if name == store.rows.name(ITEM, b"", one):
+                items += [item] if (item := read_item(fields)) else []
             case [1, bytes(named), *rest] if len(rest) == 9:
                 try:
                     checkpoint = decode_checkpoint(value)
@@ -181,9 +185,11 @@ def _rebuild(store: Store, result: Repaired) -> None:
                     store.rows.cut(table, scope, 0)
                     store.shared.show(b"")
                     result.done.append("the catalogue of sessions was emptied; the next list makes it again")
-                elif lost and table not in (DIRECTORY, CHECKPOINTS):
+                elif lost and table not in (DIRECTORY, CHECKPOINTS, ITEMS):
                     whose = f"session {scope.hex()[:16]}" if scope else "the store"
                     result.lost.append(f"{lost} of {length} rows of {table} of {whose}")
+        if store.shelf.remake(items):
+            result.done.append("the lists of kept content were made again")
         listed = _listed(store, DIRECTORY, b"")
         for gone in set(listed) - sessions.keys():
             result.lost.append(f"session {gone.hex()[:16]}: neither its row nor a checkpoint with a known key is left")
@@ -258,6 +264,11 @@ def _give_up_lost_content(store: Store, result: Repaired) -> None:
                     f"the content of {len(checkpoints)} checkpoints of session {session.hex()[:16]}; their "
                     "records are kept"
                 )
+        for item, places in check.kept_lists:
+            gone = [digest for digest, ref in places.items() if ref is None or ref.name in check.bad_objects]
+            if gone and not (item.broken and all(places[digest] is None for digest in gone)):
+                store.shelf.mark_broken(item, gone)
+                result.lost.append(f"{len(gone)} pieces of {item.label}, which can be kept again where it still is")
         for name in check.bad_objects:
             store.objects.remove(row_number(name))
 

@@ -16,7 +16,7 @@ from hhd.store.closure import Closure, Head
 from hhd.store.errors import BusyError, DamagedStoreError, MissingError
 from hhd.store.objects import row_number
 from hhd.store.store import Store, refs_of
-from hhd_protocol.ids import CheckpointId, FamilyId, SessionId, Sha256
+from hhd_protocol.ids import CheckpointId, FamilyId, SessionId
 from hhd_protocol.objects import Ref
 
 DAY_MS = 86_400_000
@@ -57,9 +57,12 @@ def sweep(
                 if known[one].session not in busy and refs_of(known[one])
             ]
             kept = [one for one, checkpoint in known.items() if one not in set(thin) and not checkpoint.thinned]
-            needed = _needed(store, [known[one] for one in kept], store.modules())
-            # An object that a running session just stored may not be referred to yet: then only what was thinned goes.
-            gone = [known[one] for one in known if one not in set(kept)] if busy else None
+            shared = [*map(store.module_ref, store.modules()), *store.shelf.roots()]
+            needed = _needed(store, [known[one] for one in kept], shared)
+            free = store.shelf.freeing()
+            held += [free] if free else []
+            # An object that another process just stored may not be referred to yet: then only what was thinned goes.
+            gone = [known[one] for one in known if one not in set(kept)] if busy or not free else None
             numbers = [
                 number
                 for number in (store.objects.numbers() if gone is None else _needed(store, gone, (), quiet=True))
@@ -107,6 +110,13 @@ def session_bytes(store: Store, session: SessionId) -> tuple[int, int, int]:
     return len(checkpoints), sum(one.thinned for one in checkpoints), size
 
 
+def shelf_bytes(store: Store) -> tuple[int, int]:
+    """Return (lists on the shelf, sealed bytes that they need)."""
+    closure = Closure(_quiet_head(store, store.commons()))
+    closure.add(store.shelf.roots())
+    return len(store.shelf.digests()), sum(store.objects.size(ref.name) for ref in closure.needed)
+
+
 def _hold(store: Store, session: SessionId, held: list[locks.Lock]) -> bool:
     try:
         held.append(store.advance(session))
@@ -115,14 +125,12 @@ def _hold(store: Store, session: SessionId, held: list[locks.Lock]) -> bool:
     return True
 
 
-def _needed(
-    store: Store, checkpoints: Iterable[Checkpoint], modules: Iterable[Sha256], *, quiet: bool = False
-) -> set[int]:
-    """Return the row numbers of the objects that these need; `quiet`: as far as they are here."""
+def _needed(store: Store, checkpoints: Iterable[Checkpoint], shared: Iterable[Ref], *, quiet: bool = False) -> set[int]:
+    """Return the row numbers of the objects that these need; `shared`: no session's; `quiet`: as far as here."""
     roots: dict[FamilyId, list[Ref]] = {}
     for checkpoint in checkpoints:
         roots.setdefault(store.session(checkpoint.session).family, []).extend(refs_of(checkpoint))
-    roots.setdefault(store.commons(), []).extend(store.module_ref(digest) for digest in modules)
+    roots.setdefault(store.commons(), []).extend(shared)
     needed: set[int] = set()
     for family, refs in roots.items():
         closure = Closure(_quiet_head(store, family) if quiet else store.reader(family).head)

@@ -35,6 +35,7 @@ from hhd.store.note import note_device, note_is_current, noted_device
 from hhd.store.objects import Objects
 from hhd.store.reading import Reader
 from hhd.store.rows import Rows, decoded
+from hhd.store.shelf import Shelf
 from hhd.store.statements import Statements
 from hhd.store.wal import read_log
 from hhd_protocol.codec import encode
@@ -115,6 +116,7 @@ class Store:
         self.families = Families(self.rows, random)
         self.statements = Statements(self)
         self.shared = GroupDocument(self.rows, random)
+        self.shelf = Shelf(self)
 
     @classmethod
     def open(
@@ -257,8 +259,12 @@ class Store:
             )
         return lock
 
-    def _lock_path(self, session: SessionId) -> Path:
-        return self.folder / "locks" / derive(self._lock_key, "session", session).hex()[:32]
+    def hold(self, what: str, *, seconds: float = 0.0, shared: bool = False) -> locks.Lock | None:
+        """Take a lock of the store that is no session's, waiting so long for it; None if another process holds it."""
+        return locks.take_within(self._lock_path(what.encode(), "part"), seconds, shared=shared)
+
+    def _lock_path(self, name: bytes, kind: str = "session") -> Path:
+        return self.folder / "locks" / derive(self._lock_key, kind, name).hex()[:32]
 
     # Checkpoints
 
@@ -373,7 +379,7 @@ class Store:
         return module
 
     def commons(self) -> FamilyId:
-        """Return the family of what belongs to no session: modules."""
+        """Return the family of what belongs to no session: modules, and what is on the shelf."""
         raw = self.rows.get_either(META, b"", b"commons")
         if raw is None:
             raise DamagedStoreError("The keys that modules are sealed under are not in the store.")
