@@ -254,3 +254,11 @@ REGISTRY_HEADS_MAX = 4096
 
 REGISTRY_ENTRIES_MAX = 1_000_000
 """Entries of a shared document: ten for each of 100,000 sessions."""
+STEP_BYTES_MAX = 64 * 1024
+"""The record of one step of a session: some 300 bytes, and 80 for each kind of effect that was ever asked."""
+
+STEP_LOG_BYTES_MAX = 2**50
+"""The log of a session's steps: a million effects with the largest replies take 2^44 bytes."""
+
+STEP_OPS_MAX = 256
+"""Kinds of effects that are counted by name: ours are 4; a guest that invents names has the rest counted as one."""

@@ -103,11 +103,8 @@ class ToolKind:
         )
 
     def repeatable(self, request: bytes) -> bool:
-        """Whether the tool of `request` may be run twice; of one that this hhd does not know nobody can say so."""
-        try:
-            return parse(request, TOOLS).tool.repeatable
-        except CallRefused:
-            return False
+        """Whether the tool of `request` may be run twice."""
+        return repeatable(request)
 
     def refused(self, entry: Entry, message: str) -> bytes:
         """The reply to the model where the person said no."""
@@ -158,6 +155,14 @@ class ToolKind:
             grant=grant,
             always=f"{covers}, in this session",
         )
+
+
+def repeatable(request: bytes) -> bool:
+    """Whether the tool of `request` may be run twice; of one that this hhd does not know nobody can say so."""
+    try:
+        return parse(request, TOOLS).tool.repeatable
+    except CallRefused:
+        return False
 
 
 def _given(call: Call) -> dict[str, Any]:

@@ -11,7 +11,11 @@ from dataclasses import dataclass, field, replace
 
 from hhd.effects.spend import tokens_of_transcript
 from hhd_protocol.journal import Journal, Settled, State, decode_history
+from hhd_protocol.limits import STEP_OPS_MAX
 from hhd_protocol.paused import Capsule
+
+OTHER = "other"
+"""Effects of a guest that invents ever more kinds of them."""
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -31,9 +35,10 @@ class Tally:
 
     def with_settled(self, record: Settled) -> Tally:
         """One more effect is over."""
-        before = self.counts.get(record.op, Count())
+        op = record.op if record.op in self.counts or len(self.counts) < STEP_OPS_MAX else OTHER
+        before = self.counts.get(op, Count())
         now = Count(settled=before.settled + 1, starts=before.starts + record.starts)
-        return replace(self, counts={**self.counts, record.op: now})
+        return replace(self, counts={**self.counts, op: now})
 
     def with_emitted(self, emitted: bytes) -> Tally:
         """The program said `emitted`, whole lines of it."""

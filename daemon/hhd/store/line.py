@@ -22,17 +22,24 @@ from hhd_protocol.objects import Ref
 
 
 class Line:
-    """Advances `session` from the checkpoint `head` (None: from nothing)."""
+    """Advances `session` from the checkpoint `head` (None: from nothing, or from the content of a fork's origin)."""
 
-    def __init__(self, store: Store, session: SessionId, head: CheckpointId | None = None) -> None:
+    def __init__(
+        self, store: Store, session: SessionId, head: CheckpointId | None = None, *, origin: Payload | None = None
+    ) -> None:
         self._store, self.session, self.head = store, session, head
         self._family = store.session(session).family
-        self._payload = store.checkpoint(head).payload if head is not None else Payload()
+        self._payload = store.checkpoint(head).payload if head is not None else origin or Payload()
         self._images: ImageWriter | None = None
         self._logs: dict[str, LogWriter] = {}
         self._made: list[ObjectName] = []
         self._numbers: Sequence[int] = []
         self._before: dict[int, bytes] | None = None
+
+    @property
+    def payload(self) -> Payload:
+        """The content at the head."""
+        return self._payload
 
     def snapshot(self) -> Snapshot:
         """Return the snapshot at the head; raises MissingError if it has none, ThinnedError if it was thinned."""
@@ -51,18 +58,21 @@ class Line:
         workspace: bytes | None = None,
         turn: bool = False,
         sign: Sign | None = None,
+        reserve: bool = False,
     ) -> CheckpointId:
         """Store the next checkpoint, durable when this returns, and make it the head.
 
         `changed`: numbers of the pages of `snapshot` that may differ from the checkpoint before (None: all are
         compared). `logs`: what was appended to each record log. `sign` is given the checkpoint without its record and
         returns that record, within the transaction, so what it adds to the store becomes durable with the checkpoint.
+        `reserve`: it holds what cannot be had again, so it may take of the room that is to stay free.
         Raises FullStoreError, with the head as it was.
         """
         try:
             with self._store.transaction():
                 self._made = []
-                self._store.insist_on_room(0)
+                if not reserve:
+                    self._store.insist_on_room(0)
                 payload = Payload(
                     image=self._payload.image if snapshot is None else self._step(snapshot, changed),
                     logs={**self._payload.logs, **{n: self._append(n, text) for n, text in (logs or {}).items()}},

@@ -1,0 +1,80 @@
+"""Keeps what a list says of a session in step with the session: in the same transaction, a few fields at a time."""
+
+from __future__ import annotations
+
+import json
+
+from hhd.node import listing
+from hhd.node.listing import Listed, State, clipped
+from hhd.node.standing import Standing
+from hhd.store.store import Store
+from hhd_protocol import journal
+from hhd_protocol.ids import SessionId
+from hhd_protocol.limits import TITLE_BYTES_MAX
+from hhd_protocol.paused import At
+
+
+def created(store: Store, session: SessionId, *, program: str, args: bytes, folder: str, at_ms: int) -> None:
+    """A session of this device begins."""
+    listing.put(
+        store,
+        Listed(
+            id=session,
+            title=title_of(args) or program,
+            program=program,
+            owner=store.device,
+            token=1,
+            at_ms=at_ms,
+            folder=folder,
+        ),
+    )
+
+
+def forked(store: Store, origin: SessionId, session: SessionId, standing: Standing, *, at_ms: int) -> None:
+    """A session begins where `origin` stood."""
+    before = listing.get(store, origin) or listing.described(store, origin)
+    begun = before._replace(
+        id=session, owner=store.device, token=1, heads=1, archived=False, picked=None, at_ms=at_ms, turns=0
+    )
+    listing.put(store, begun._replace(state=_state(standing), waiting=_waiting(standing)))
+
+
+def stepped(store: Store, session: SessionId, standing: Standing, *, turn: bool, at_ms: int) -> None:
+    """It is one step on."""
+    before = listing.get(store, session) or listing.described(store, session)
+    listing.put(
+        store,
+        before._replace(state=_state(standing), waiting=_waiting(standing), at_ms=at_ms, turns=before.turns + turn),
+    )
+
+
+def fenced(store: Store, session: SessionId) -> None:
+    """Another device took it over while it was advanced here."""
+    listing.change(store, session, state=State.FENCED, heads=max(2, len(store.heads(session))))
+
+
+def title_of(args: bytes) -> str:
+    """The first line of the prompt, bounded; empty if there is none."""
+    try:
+        given = json.loads(args)
+    except (ValueError, RecursionError):
+        return ""
+    prompt = given.get("prompt") if isinstance(given, dict) else None
+    lines = prompt.strip().splitlines() if isinstance(prompt, str) else []
+    return clipped(lines[0].strip(), TITLE_BYTES_MAX) if lines else ""
+
+
+def _state(standing: Standing) -> State:
+    if standing.at is At.FINISHED:
+        return State.FINISHED
+    entry = standing.journal.pending
+    if entry is None:
+        return State.PAUSED
+    if entry.state is journal.State.UNCERTAIN:
+        return State.UNCERTAIN
+    return State.WAITING if entry.op == "input" else State.PAUSED
+
+
+def _waiting(standing: Standing) -> str:
+    entry = standing.journal.pending
+    return "" if entry is None else entry.op

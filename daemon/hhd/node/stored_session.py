@@ -1,0 +1,274 @@
+"""One session of the store being advanced: each step is one durable transaction, with the statements that belong to it.
+
+    asked: a checkpoint    started: a checkpoint and, for what may not be repeated, an intent    answered: a checkpoint
+
+The doors (`hhd.node.doors`) are asked within that very transaction, so nobody's statement can come in between. Where
+another device took the session over, nothing more is begun: what is in hand becomes the closing checkpoint under the
+old token, a head of its own.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import replace
+from hashlib import sha256
+
+from hhd.base.errors import UserError
+from hhd.identity.key import Identity
+from hhd.node import listed_step
+from hhd.node.doors import Doors, now_ms
+from hhd.node.driver import Driver
+from hhd.node.foreign import Whence
+from hhd.node.here import Here
+from hhd.node.kinds import kind_of
+from hhd.node.moment import Moment
+from hhd.node.progress import not_started, said
+from hhd.node.refused import fenced, refused, short
+from hhd.node.signing import Pen
+from hhd.node.standing import Standing, Step
+from hhd.node.step_log import LOG
+from hhd.node.tally import Tally
+from hhd.node.transcripts import TRANSCRIPT
+from hhd.store.checkpoints import Checkpoint
+from hhd.store.line import Line
+from hhd.store.store import Store
+from hhd_protocol.abi import Snapshot
+from hhd_protocol.holding import CheckpointDraft, Persist, ReceiptDraft, decide
+from hhd_protocol.ids import CheckpointId, EffectId, SessionId, Sha256, StatementId
+from hhd_protocol.journal import State
+from hhd_protocol.lineage import Signed, effect_id
+from hhd_protocol.paused import At
+from hhd_protocol.statements import EffectKind, Progress
+
+
+class StoredSession(Driver):
+    """The session `session` of the store, driven; this process alone advances it until `close`."""
+
+    keeper: StoreKeeper
+
+    def __init__(self, store: Store, me: Identity, session: SessionId) -> None:
+        """Raises RefusedError where this device may not advance it, BusyError where another process does."""
+        super().__init__(StoreKeeper(store, me, session))
+
+    def __enter__(self) -> StoredSession:
+        return self
+
+    def __exit__(self, *_: object) -> None:
+        self.close()
+
+
+class StoreKeeper:
+    """Keeps `session` in the store (see `hhd.node.keeper.Keeper`)."""
+
+    incremental = True
+
+    def __init__(self, store: Store, me: Identity, session: SessionId) -> None:
+        self._store, self._me, self.session = store, me, session
+        self._lock = store.advance(session)
+        self._ended: UserError | None = None
+        self._running: EffectId | None = None
+        try:
+            with store.snapshot():
+                self._doors = Doors(store, me, session, {})
+                self._pen = Pen(store, me, session, self._doors)
+                view = self._doors.part.known.view
+                if (refusal := self._doors.may_append()) is not None:
+                    raise refused(session, refusal, view)
+                assert view.main is not None, "a session is created with its first checkpoint"
+                self._moment: Moment | None = Moment(store, CheckpointId(view.main))
+                self._recorded = self._moment.recorded
+                self._standing = self._doubted(self._moment.standing)
+                self._line = Line(store, session, CheckpointId(view.main))
+                self.owner = Here(store, session)
+        except BaseException:
+            self._lock.release()
+            raise
+
+    def _doubted(self, standing: Standing) -> Standing:
+        """`standing`, its effect marked as perhaps begun if the lines and intents that are known here say so."""
+        entry = standing.journal.pending
+        if entry is None or entry.state is not State.ASKED or kind_of(entry) is not EffectKind.TOOL:
+            return standing
+        if effect_id(self.session, entry.index) not in self._doors.uncertain:
+            return standing
+        return replace(standing, journal=standing.journal.start().doubt())
+
+    @property
+    def name(self) -> str:
+        """The session's short id."""
+        return f"Session {short(self.session)}"
+
+    @property
+    def mark(self) -> bytes:
+        """The session's id."""
+        return self.session
+
+    @property
+    def standing(self) -> Standing:
+        """Where it stands."""
+        return self._standing
+
+    def close(self) -> None:
+        """Let others advance it."""
+        self._lock.release()
+
+    def wasm(self) -> bytes:
+        """The module out of the store."""
+        return self._store.module(self._standing.module)
+
+    def snapshot(self) -> Snapshot:
+        """The memory where it stands."""
+        moment = self._moment
+        if moment is not None and moment.snapshot is not None:
+            self._moment = None  # It is read once, for a guest that runs on from it.
+            return moment.snapshot
+        return self._line.snapshot()
+
+    def tally(self) -> Tally:
+        """What it has asked and spent."""
+        return self._recorded.tally
+
+    def whence(self) -> Whence:
+        """What it says of where it is from."""
+        return Whence(
+            kind="session",
+            label="session",
+            place=short(self.session),
+            device=None,
+            folder=None,
+            program=self._standing.program,
+            module=self._standing.module,
+            journal=self._standing.journal,
+        )
+
+    def save(self, step: Step) -> None:
+        """Write `step` and what belongs to it in one transaction.
+
+        Raises FencedError where another device took over, with a closing checkpoint written if one was owed; other
+        UserErrors with all as it was, except that an effect which may not be begun is kept as asked.
+        """
+        if self._ended is not None:
+            raise self._ended
+        kept = self._standing, self._recorded, self._running
+        head, leg = self._line.head, self._doors.part.leg
+        try:
+            with self._store.transaction():
+                self._doors.look()
+                error = self._close(step) if self._doors.part.fenced else self._append(step)
+                self.owner.write()
+        except BaseException:
+            self._standing, self._recorded, self._running = kept
+            self._line = Line(self._store, self.session, head)
+            self._doors.load(leg)
+            self.owner.reread()
+            raise
+        self._moment = None
+        if error is not None:
+            self._ended = error  # What is written may be less than the step, so nothing can follow upon the step.
+            raise error
+
+    def _append(self, step: Step) -> UserError | None:
+        """Write the next checkpoint; return why the effect that it would begin may not be, None if it may."""
+        if (refusal := self._doors.may_append()) is not None:
+            return refused(self.session, refusal, self._doors.part.known.view)
+        journal = step.standing.journal
+        kind = EffectKind.TOOL if journal.live is None else kind_of(journal.live)
+        position = journal.settled
+        effect = effect_id(self.session, position)
+        found = said(self._standing.journal, journal, kind=kind, begun_here=self._running == effect)
+        if found.starts:
+            assert journal.live is not None
+            effects = {effect_id(self.session, at): progress for at, progress in found.effects.items()}
+            refusal = self._doors.may_start(effect, kind, journal.live.request, effects)
+            if refusal is not None:
+                self._write(*self._without_start(step, kind))
+                return refused(self.session, refusal, self._doors.part.known.view)
+        self._write(step, found.effects)
+        if found.starts:
+            self._running = effect
+        if found.starts and kind is EffectKind.TOOL:
+            assert journal.live is not None
+            digest = Sha256(sha256(journal.live.request).digest())
+            self._pen.intent(token=self._token, position=position, op=journal.live.op, request=digest)
+        return None
+
+    def _without_start(self, step: Step, kind: EffectKind) -> tuple[Step, Mapping[int, Progress]]:
+        journal = not_started(self._standing.journal, step.standing.journal)
+        effects = said(self._standing.journal, journal, kind=kind, begun_here=False).effects
+        return replace(step, standing=replace(step.standing, journal=journal)), effects
+
+    def _close(self, step: Step) -> UserError:
+        """Write what a fenced device owes, the work in hand with it; from now on nothing is saved any more."""
+        journal, part = step.standing.journal, self._doors.part
+        assert part.leg is not None
+        token = part.leg.token
+        live = journal.live
+        kind = EffectKind.TOOL if live is None else kind_of(live)
+        position = journal.settled
+        effect = effect_id(self.session, position)
+        if live is not None and live.state is State.STARTED and self._running != effect:
+            step, effects = self._without_start(step, kind)
+        else:
+            effects = said(self._standing.journal, journal, kind=kind, begun_here=self._running == effect).effects
+        leg = replace(part.leg, running=None, unsaved=step.pause is not None or bool(effects))
+        if self._running == effect and live is not None and live.reply is not None:
+            leg = replace(leg, replied=(effect, Sha256(sha256(live.reply).digest())))
+        self._doors.part = replace(part, leg=leg)
+        closed = False
+        positions = {effect_id(self.session, at): at for at in range(position + 1)}
+        while outputs := decide(self._doors.part, None, now_ms()):
+            draft = next(output.draft for output in outputs if isinstance(output, Persist))
+            if isinstance(draft, ReceiptDraft):
+                self._pen.receipt(token=token, position=positions[draft.effect], reply=draft.reply)
+            else:
+                assert isinstance(draft, CheckpointDraft)
+                of_draft = {positions[one]: progress for one, progress in draft.effects.items()}
+                closing = {positions[one]: progress for one, progress in draft.journal.items()}
+                self._write(step, {**effects, **of_draft}, closing=closing, token=token)
+                closed = True
+        listed_step.fenced(self._store, self.session)
+        return fenced(self.session, self._doors.part.known.view, closed=closed)
+
+    @property
+    def _token(self) -> StatementId:
+        token = self._doors.part.known.view.token
+        assert token is not None
+        return token.id
+
+    def _write(
+        self,
+        step: Step,
+        effects: Mapping[int, Progress],
+        *,
+        closing: Mapping[int, Progress] | None = None,
+        token: StatementId | None = None,
+    ) -> None:
+        """Write one checkpoint with its record, and what a list says of the session."""
+        under = token or self._token
+        appended, recorded = self._recorded.after(step)
+        logs = {LOG: appended}
+        pause = step.pause
+        if pause is not None and pause.emitted:
+            logs[TRANSCRIPT] = pause.emitted
+        signed: list[Signed] = []
+
+        def sign(bare: Checkpoint) -> bytes:
+            signed.append(self._pen.checkpoint(bare, token=under, effects=effects, journal=closing))
+            return signed[0].raw
+
+        live = step.standing.journal.live
+        turn = pause is not None and (
+            pause.at is At.FINISHED or (pause.asked is not None and pause.asked.op == "input")
+        )
+        self._line.checkpoint(
+            snapshot=None if pause is None else pause.snapshot,
+            changed=None if pause is None else pause.changed,
+            logs=logs,
+            journal=step.standing.journal.settled,
+            turn=turn,
+            sign=sign,
+            reserve=live is not None and live.state is State.ANSWERED,
+        )
+        self._pen.written(signed[0])
+        listed_step.stepped(self._store, self.session, step.standing, turn=turn, at_ms=signed[0].body.at_ms)
+        self._standing, self._recorded = step.standing, recorded

@@ -1,0 +1,135 @@
+"""Sessions of the store: driven like capsules, readable at every checkpoint, forked from any."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Iterator
+from pathlib import Path
+
+import pytest
+from tests.e2e.lab import call, needs_agent, says, text
+from tests.node.stored import Laptop
+from tests.node.test_run import GLOB, Bench, Person
+
+from hhd.effects.executor import HowSettled, Settlement
+from hhd.node import capsules, listing, sessions
+from hhd.node.ended import End
+from hhd.node.listing import State
+from hhd.store.check import Check
+from hhd.store.errors import BusyError
+from hhd_protocol import capsule
+from hhd_protocol.paused import At
+from hhd_protocol.statements import Progress
+
+pytestmark = needs_agent
+
+COUNT = says(call("bash", command="echo x >> runs; echo one"))
+SCRIPT = [GLOB, COUNT, says(text("One.")), GLOB, says(text("Two."))]
+
+
+@pytest.fixture
+def laptop(tmp_path: Path) -> Iterator[Laptop]:
+    made = Laptop(folder=tmp_path / "laptop", script=SCRIPT)
+    yield made
+    assert Check(made.store, read_data=True).run().findings == []
+    made.store.close()
+
+
+def test_a_stored_session_says_byte_for_byte_what_a_capsule_says(laptop: Laptop, tmp_path: Path) -> None:
+    session = laptop.create()
+    assert laptop.go(session, Person(words=["on"])).end is End.WAITING
+    (laptop.repo / "runs").unlink()
+    bench = Bench(folder=tmp_path / "capsule", script=SCRIPT)
+    bench.go(Person(words=["on"]), laptop.repo)
+    assert laptop.transcript(session) == b"".join(capsules.transcript(bench.path))
+    stored = sessions.loaded(laptop.store, session, laptop.store.heads(session)[0], embed=True)
+    kept = capsule.decode(bench.path.read_bytes())
+    assert stored.content_digest() == kept.content_digest(), "memory, journal, history: all of it"
+
+
+def test_every_checkpoint_of_a_session_can_be_loaded_and_gone_on_with(laptop: Laptop) -> None:
+    session = laptop.create()
+    laptop.go(session, Person(words=["on"]))
+    whole = laptop.transcript(session)
+    for checkpoint in laptop.store.checkpoint_ids(session):
+        value = sessions.loaded(laptop.store, session, checkpoint)
+        assert whole.startswith(b"".join(value.transcript))
+        assert capsule.decode(b"".join(bytes(one) for one in capsule.encode(value))).content_digest()
+
+
+def test_who_creates_a_session_owns_it_from_the_first_moment(laptop: Laptop) -> None:
+    session = laptop.create()
+    view = sessions.view(laptop.store, laptop.me, session)
+    assert view.owner == laptop.me.id and view.token is not None and view.token.number == 1
+    assert [view.main] == laptop.store.heads(session) and not view.held and not view.refused
+
+
+def test_each_effect_is_asked_and_answered_on_the_line_and_only_what_may_not_be_repeated_has_an_intent(
+    laptop: Laptop,
+) -> None:
+    session = laptop.create()
+    laptop.go(session)
+    statements = [signed.body for signed in laptop.store.statements.all(session)]
+    said: dict[int, list[Progress]] = {}
+    for body in statements:
+        for position, progress in getattr(body, "effects", {}).items():
+            said.setdefault(position, []).append(progress)
+    *over, (_, waiting) = sorted(said.items())
+    assert all(progress == [Progress.ASKED, Progress.ANSWERED] for _, progress in over)
+    assert waiting == [Progress.ASKED], "the person is being waited for"
+    intents = [body for body in statements if type(body).__name__ == "IntentBody"]
+    assert [body.op for body in intents] == ["tool"], "glob may be run again; the command may not"
+
+
+def test_one_process_at_a_time_advances_a_session(laptop: Laptop) -> None:
+    session = laptop.create()
+    with laptop.run(session), pytest.raises(BusyError, match="another process"):
+        laptop.go(session)
+    assert laptop.go(session).end is End.WAITING
+
+
+def test_a_fork_goes_on_from_any_checkpoint_and_the_origin_is_as_it_was(laptop: Laptop) -> None:
+    session = laptop.create()
+    laptop.go(session)
+    before = laptop.transcript(session)
+    for checkpoint in laptop.store.checkpoint_ids(session)[::3]:
+        fork = sessions.create_fork(laptop.store, laptop.me, session, checkpoint)
+        assert laptop.store.session(fork).family == laptop.store.session(session).family
+        ended = laptop.go(fork)
+        if ended.status == 5:
+            ended = laptop.go(fork, settlement=Settlement(how=HowSettled.AGAIN))
+        assert ended.end is End.WAITING
+        assert json.loads(laptop.transcript(fork).splitlines()[-1])["event"] == "waiting"
+        assert sessions.view(laptop.store, laptop.me, fork).owner == laptop.me.id
+    assert laptop.transcript(session) == before
+
+
+def test_what_waited_in_the_origin_and_may_have_run_waits_for_a_word_in_the_fork(laptop: Laptop) -> None:
+    laptop.rules = {"allow": []}
+    session = laptop.create()
+    assert laptop.go(session).status == 3, "nobody says yes"
+    (head,) = laptop.store.heads(session)
+    fork = sessions.create_fork(laptop.store, laptop.me, session, head)
+    assert sessions.view(laptop.store, laptop.me, fork).uncertain
+    laptop.rules = {"allow": ["bash"]}
+    assert laptop.go(fork).status == 5 and not (laptop.repo / "runs").exists()
+    assert laptop.go(fork, settlement=Settlement(how=HowSettled.DID_NOT_RUN)).end is End.WAITING
+    assert (laptop.repo / "runs").read_text() == "x\n"
+    assert not sessions.view(laptop.store, laptop.me, fork).uncertain
+
+
+def test_a_list_shows_what_a_session_is_at(laptop: Laptop) -> None:
+    session = laptop.create("Fix the parser\nand more")
+    (one,) = listing.listed(laptop.store)
+    assert (one.id, one.title, one.state) == (session, "Fix the parser", State.PAUSED)
+    laptop.go(session)
+    (one,) = listing.listed(laptop.store)
+    assert (one.state, one.waiting, one.turns) == (State.WAITING, "input", 1)
+
+
+def test_a_session_that_has_ended_is_finished_and_still_tells_what_it_said(laptop: Laptop) -> None:
+    session = laptop.create(once="true")
+    assert laptop.go(session).end is End.FINISHED
+    (head,) = laptop.store.heads(session)
+    value = sessions.loaded(laptop.store, session, head)
+    assert value.at is At.FINISHED and value.execution is None and b"One." in b"".join(value.transcript)
