@@ -10,7 +10,7 @@ from __future__ import annotations
 import itertools
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
-from typing import TypedDict
+from typing import TypedDict, cast
 
 from hhd_protocol.codec import Value, decode, encode
 from hhd_protocol.errors import FormatError, NewerVersionError
@@ -318,14 +318,14 @@ def _checkpoint(head: _Head, fields: list[Value]) -> AnyBody:
     if not isinstance(turn, bool):
         raise FormatError("whether a checkpoint is at the border of a turn is not said")
     named = _joined(parents, ID_BYTES, STATEMENT_PARENTS_MAX)
-    if len(set(named)) != len(named):
+    if len(named) > 1 and len(set(named)) != len(named):
         raise FormatError("a checkpoint names a parent twice")
     return CheckpointBody(
         **head,
         token=_id(token),
-        parents=tuple(CheckpointId(StatementId(one)) for one in named),
+        parents=cast("tuple[CheckpointId, ...]", named),
         payload=Sha256(_bytes(payload, ID_BYTES)),
-        objects=tuple(ObjectName(one) for one in _joined(objects, ID_BYTES, STATEMENT_OBJECTS_MAX)),
+        objects=cast("tuple[ObjectName, ...]", _joined(objects, ID_BYTES, STATEMENT_OBJECTS_MAX)),
         position=_position(position),
         workspace=workspace,
         effects=_progress(effects),
@@ -358,7 +358,7 @@ def _tombstone(head: _Head, fields: list[Value]) -> AnyBody:
         **head,
         record=_id(record),
         number=_count(number),
-        heads=tuple(CheckpointId(StatementId(one)) for one in named),
+        heads=cast("tuple[CheckpointId, ...]", named),
         covers=covered,
     )
 
@@ -392,7 +392,9 @@ def _bytes(value: Value, length: int) -> bytes:
 
 
 def _id(value: Value) -> StatementId:
-    return StatementId(_bytes(value, ID_BYTES))
+    if isinstance(value, bytes) and len(value) == ID_BYTES:
+        return StatementId(value)
+    raise FormatError("a field of a statement is no id")
 
 
 def _checkpoint_or_none(value: Value) -> CheckpointId | None:
@@ -412,11 +414,13 @@ def _position(value: Value) -> int:
 
 
 def _joined(value: Value, width: int, count_max: int) -> tuple[bytes, ...]:
+    if value == b"":
+        return ()
     if not isinstance(value, bytes) or len(value) % width:
         raise FormatError("the names in a statement are not whole")
     if len(value) > width * count_max:
         raise FormatError(f"a statement names more than {count_max} at once")
-    return tuple(value[at : at + width] for at in range(0, len(value), width))
+    return (value,) if len(value) == width else tuple([value[at : at + width] for at in range(0, len(value), width)])
 
 
 def _progress_value(progress: Mapping[int, Progress]) -> Value:

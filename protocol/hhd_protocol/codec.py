@@ -19,6 +19,10 @@ Value = None | bool | int | bytes | str | list["Value"] | dict["Value", "Value"]
 """What an encoded value may be made of; map keys are int, str or bytes."""
 
 
+_SCALARS = frozenset((bool, int, bytes, str, type(None)))
+_KEYS = frozenset((int, str, bytes))
+
+
 def encode(value: Value) -> bytes:
     """Return the one canonical encoding of `value`."""
     return cbor2.dumps(value, canonical=True)
@@ -76,15 +80,17 @@ def sequence(raw: bytes) -> Iterator[bytes]:
 def _insist_on_plain(value: object, depth: int) -> None:
     if depth > CBOR_DEPTH_MAX:
         raise FormatError(f"the value is nested deeper than {CBOR_DEPTH_MAX}")
-    if value is None or type(value) in (bool, int, bytes, str):
+    if type(value) in _SCALARS:
         return
     if type(value) is list:
         for item in value:
-            _insist_on_plain(item, depth + 1)
+            if type(item) not in _SCALARS:  # A call an item would be half of a decoder's time.
+                _insist_on_plain(item, depth + 1)
     elif type(value) is dict:
         for key, item in value.items():
-            if type(key) not in (int, str, bytes):
+            if type(key) not in _KEYS:
                 raise FormatError("a map key is neither integer, text nor bytes")
-            _insist_on_plain(item, depth + 1)
+            if type(item) not in _SCALARS:
+                _insist_on_plain(item, depth + 1)
     else:
         raise FormatError(f"a value of kind {type(value).__name__} has no place in this format")

@@ -343,3 +343,20 @@ def test_a_tombstone_of_the_largest_session_fits_and_covers_the_newest() -> None
     said = lineage.sign(full, SEEDS[body.by.hex()])
     assert len(said.raw) <= limits.STATEMENT_BYTES_MAX
     assert ids[-1][:8] in full.covers and ids[0][:8] not in full.covers
+
+
+@pytest.mark.parametrize("length", [0, 1, 23, 24, 25, 255, 256, 257, 65535, 65536, 65537, 200_000])
+def test_body_and_signature_are_taken_apart_as_the_codec_would(length: int) -> None:
+    message, signature = bytes(length), bytes(range(64))
+    raw = encode([message, signature])
+    if length >= 24:  # No body is shorter.
+        assert lineage._apart(raw) == (message, signature)
+    longer_heads = (b"\x58", b"\x59\x00", b"\x5a\x00\x00\x00", b"\x5b" + bytes(7))
+    for at, head in enumerate(longer_heads):
+        wrong = b"\x82" + head + length.to_bytes(8, "big")[-(1 << at) :][-1:] + message + b"\x58\x40" + signature
+        if wrong != raw:
+            with pytest.raises(FormatError):
+                lineage._apart(wrong)
+    for wrong in (raw[:-1], raw + b"\0", b"\x83" + raw[1:], raw[:-66] + b"\x59\x00\x40" + signature):
+        with pytest.raises(FormatError):
+            lineage._apart(wrong)
