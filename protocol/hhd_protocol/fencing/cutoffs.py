@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Mapping
 
 from hhd_protocol.ids import DeviceId, StatementId
-from hhd_protocol.statements import Checkpoint, Record, Revocation, Role, Statement
+from hhd_protocol.statements import Checkpoint, Intent, Receipt, Record, Revocation, Role, Statement, Tombstone
 
 
 class Cutoffs:
@@ -37,7 +37,16 @@ class Cutoffs:
             if counts:
                 self.revoked.add(candidates[id].device)
                 self._accept(candidates[id])
+        self._followers: dict[tuple[DeviceId, StatementId | None], StatementId] = {}
         self.rolled_back = self._forked_chains()
+
+    def has_follower(self, statement: Statement) -> bool:
+        """Whether another statement of the same signer is here that follows the same one."""
+        return (statement.by, statement.after) in self._followers
+
+    def follow(self, statement: Statement) -> None:
+        """One more statement is here, well signed, whose predecessor has no other follower."""
+        self._followers[statement.by, statement.after] = statement.id
 
     def seals(self, statement: Statement) -> bool:
         """Whether `statement` is from a revoked device and after its cut-off."""
@@ -56,29 +65,33 @@ class Cutoffs:
         while queue:
             statement = self._statements.get(queue.pop())
             if statement is not None:
-                fresh = [named for named in _named_by(statement) if named not in past]
+                fresh = [named for named in named_by(statement) if named not in past]
                 past.update(fresh)
                 queue.extend(fresh)
         past.discard(id)
         return past
 
     def _forked_chains(self) -> frozenset[DeviceId]:
-        followers: dict[tuple[DeviceId, StatementId | None], StatementId] = {}
         forked = set()
         for statement in self._statements.values():
             if statement.signature_good:
-                first = followers.setdefault((statement.by, statement.after), statement.id)
+                first = self._followers.setdefault((statement.by, statement.after), statement.id)
                 if first != statement.id:
                     forked.add(statement.by)
         return frozenset(forked)
 
 
-def _named_by(statement: Statement) -> list[StatementId]:
+def named_by(statement: Statement) -> list[StatementId]:
+    """Return the ids of the statements that a statement names."""
     named = [statement.after]
-    if isinstance(statement, Record):
-        named += [statement.prev, statement.head]
-    elif isinstance(statement, Checkpoint):
+    if isinstance(statement, Checkpoint):
         named += [statement.token, *statement.parents]
+    elif isinstance(statement, Record):
+        named += [statement.prev, statement.head]
     elif isinstance(statement, Revocation):
         named.append(statement.last)
+    elif isinstance(statement, Intent | Receipt):
+        named.append(statement.token)
+    elif isinstance(statement, Tombstone):
+        named += statement.heads
     return [id for id in named if id is not None]

@@ -16,7 +16,7 @@ class Graph:
 
     def __init__(
         self,
-        checkpoints: Mapping[StatementId, Checkpoint],
+        checkpoints: dict[StatementId, Checkpoint],
         members: Mapping[DeviceId, Role],
         cutoffs: Cutoffs,
         chain: Chain,
@@ -33,6 +33,14 @@ class Graph:
         hidden = {parent for checkpoint in self.counting for parent in checkpoint.parents}
         tips = {checkpoint.id for checkpoint in self.counting} - hidden
         self.heads = frozenset(tips | ({self.main} if self.main is not None else set()))
+
+    def extend(self, checkpoint: Checkpoint) -> None:
+        """The owner's line went on by one checkpoint that counts and that nothing here had named."""
+        self.checkpoints[checkpoint.id] = checkpoint
+        self.standings[checkpoint.id] = Standing.COUNTS
+        self.counting.append(checkpoint)
+        self.heads = self.heads.difference((self.main,)) | {checkpoint.id}
+        self.main = checkpoint.id
 
     def _parents_first(self) -> list[Checkpoint]:
         children: dict[StatementId, list[StatementId]] = {}

@@ -34,7 +34,9 @@ class View:
 
     `token` and `owner` are None only while the create record is not here. `main` is the tip of the owner's line; None
     when the line is split or its start is not here. `uncertain`: effects that may have run, on the main line.
-    `evidence`: those of them for which another head holds a receipt. `rolled_back`: devices whose chain forks.
+    `evidence`: those of them for which another head, or a fenced holder, holds a receipt. `rolled_back`: devices whose
+    chain forks. `removed`: a person removed the session, and everything here was known then; `beyond_removal`: the
+    checkpoints that were not.
     """
 
     owner: DeviceId | None
@@ -49,6 +51,8 @@ class View:
     rolled_back: frozenset[DeviceId]
     uncertain: frozenset[EffectId]
     evidence: frozenset[EffectId]
+    removed: bool = False
+    beyond_removal: frozenset[StatementId] = frozenset()
 
     @property
     def competing(self) -> bool:
