@@ -16,9 +16,10 @@ from hashlib import sha256
 
 from hhd_protocol import codec, journal
 from hhd_protocol import limits as bounds
+from hhd_protocol.compression import Buffer
 from hhd_protocol.errors import FormatError, NewerVersionError, TooLargeError
 from hhd_protocol.ids import LineId, Sha256
-from hhd_protocol.packed import Buffer, Packed, pack, parse, unpack
+from hhd_protocol.packed import Packed, pack, parse, unpack
 from hhd_protocol.pages import PageSet, piece_lengths
 from hhd_protocol.paused import (
     CONTENT_KEYS,

@@ -15,11 +15,9 @@ from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from typing import NamedTuple
 
-from zstandard import ZstdCompressor, ZstdDecompressor
-
 from hhd_protocol.codec import Value, decode, encode
 from hhd_protocol.columns import Column, decode_column, decode_rising, encode_column, encode_rising
-from hhd_protocol.compression import compress, decompress, decompress_exactly
+from hhd_protocol.compression import Compressor, Decompressor, compress, decompress, decompress_exactly
 from hhd_protocol.errors import FormatError, NewerVersionError, TooLargeError
 from hhd_protocol.ids import PageId
 from hhd_protocol.limits import (
@@ -166,7 +164,7 @@ def _insist(head: ImageHead) -> None:
 
 
 def encode_frames(
-    pages: Sequence[bytes | memoryview], frame_pages: int, compressors: Iterable[ZstdCompressor]
+    pages: Sequence[bytes | memoryview], frame_pages: int, compressors: Iterable[Compressor]
 ) -> list[bytes]:
     """Return own `pages` as frames; `compressors` gives each frame's, in order."""
     begins = range(0, len(pages), frame_pages)
@@ -181,7 +179,7 @@ def segments_of(frames: Sequence[bytes], frames_per_segment: int) -> list[bytes]
     return [b"".join(frames[begin : begin + frames_per_segment]) for begin in range(0, len(frames), frames_per_segment)]
 
 
-def decode_frame(frame: bytes, pages: int, using: ZstdDecompressor) -> bytes:
+def decode_frame(frame: bytes, pages: int, using: Decompressor) -> bytes:
     """Return the `pages` pages of one frame; raises FormatError if it holds anything else."""
     return decompress_exactly(frame, pages * PAGE_BYTES, using)
 

@@ -8,7 +8,7 @@ from typing import NamedTuple
 
 from hhd_protocol.codec import Value, decode, encode
 from hhd_protocol.columns import Column, decode_column, encode_column
-from hhd_protocol.compression import compress, decompress, decompress_exactly, decompressor
+from hhd_protocol.compression import compress, decompress, decompress_exactly
 from hhd_protocol.errors import FormatError, NewerVersionError, TooLargeError
 from hhd_protocol.ids import PageId
 from hhd_protocol.limits import LOG_CHUNK_BYTES_MAX, LOG_OBJECT_CHUNKS_MAX, OBJECT_HEAD_BYTES_MAX
@@ -114,4 +114,4 @@ def encode_chunk(content: bytes) -> bytes:
 
 def decode_chunk(segment: bytes, length: int) -> bytes:
     """Return the `length` bytes of a body segment; raises FormatError if it holds anything else."""
-    return decompress_exactly(segment, length, decompressor(b""))
+    return decompress_exactly(segment, length)

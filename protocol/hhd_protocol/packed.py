@@ -9,25 +9,14 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 from dataclasses import dataclass
-from functools import cache
 from hashlib import sha256
 from types import MappingProxyType
 
-import zstandard
-
 from hhd_protocol import codec
+from hhd_protocol.compression import LEVEL, Buffer, compress, decompress_exactly, insist_on_window
 from hhd_protocol.errors import FormatError, TooLargeError
 from hhd_protocol.ids import Sha256
 from hhd_protocol.limits import PACKED_EXCESS_BYTES, ZSTD_WINDOW_BYTES_MAX
-
-Buffer = bytes | memoryview
-
-LEVEL = 3
-"""zstd's own default: text of a conversation shrinks to a fifth at 300 MB/s and more."""
-LEVEL_FAST = 1
-"""For memory pages, which are written at every step."""
-LEVEL_ONCE = 12
-"""For a module, which is packed once and copied from then on."""
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)
@@ -49,21 +38,14 @@ def pack(raw: Buffer, level: int = LEVEL, known: Mapping[Sha256, Packed] = Mappi
     digest = Sha256(sha256(raw).digest())
     if (same := known.get(digest)) is not None:
         return same
-    return Packed(stored=_compressor(level).compress(raw), raw_bytes=len(raw), digest=digest)
+    return Packed(stored=compress(raw, level), raw_bytes=len(raw), digest=digest)
 
 
 def unpack(piece: Packed) -> bytes:
     """Return what is inside; raises FormatError if it is not exactly what `piece` says."""
-    try:
-        frame = zstandard.get_frame_parameters(piece.stored)
-        if frame.content_size != piece.raw_bytes:
-            raise FormatError("a compressed piece names another length than its header")
-        if frame.window_size > max(ZSTD_WINDOW_BYTES_MAX, piece.raw_bytes) or frame.dict_id:
-            raise FormatError("a compressed piece asks for a window or a dictionary that no capsule needs")
-        raw = _decompressor().decompress(piece.stored, allow_extra_data=False)
-    except zstandard.ZstdError as error:
-        raise FormatError("a compressed piece is damaged") from error
-    if len(raw) != piece.raw_bytes or sha256(raw).digest() != piece.digest:
+    insist_on_window(piece.stored, max(ZSTD_WINDOW_BYTES_MAX, piece.raw_bytes))
+    raw = decompress_exactly(piece.stored, piece.raw_bytes)
+    if sha256(raw).digest() != piece.digest:
         raise FormatError("a compressed piece holds something else than its header says")
     return raw
 
@@ -85,13 +67,3 @@ def parse(value: codec.Value, what: str, raw_bytes_max: int) -> tuple[int, int, 
     if raw < 1 or not 1 <= stored <= stored_bytes_max(raw):
         raise FormatError(f"{what} has lengths that no compressed piece has")
     return stored, raw, Sha256(digest)
-
-
-@cache
-def _compressor(level: int) -> zstandard.ZstdCompressor:
-    return zstandard.ZstdCompressor(level=level)
-
-
-@cache
-def _decompressor() -> zstandard.ZstdDecompressor:
-    return zstandard.ZstdDecompressor()

@@ -7,9 +7,10 @@ from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 from operator import lt
 
+from hhd_protocol.compression import LEVEL_FAST
 from hhd_protocol.errors import FormatError
 from hhd_protocol.limits import PAGE_BYTES, PAGES_PER_PIECE
-from hhd_protocol.packed import LEVEL_FAST, Packed, pack, unpack
+from hhd_protocol.packed import Packed, pack, unpack
 
 PIECE_BYTES = PAGES_PER_PIECE * PAGE_BYTES
 

@@ -14,10 +14,11 @@ from hashlib import sha256
 from hhd_protocol import codec, journal
 from hhd_protocol import limits as bounds
 from hhd_protocol.abi import Snapshot
+from hhd_protocol.compression import LEVEL_ONCE
 from hhd_protocol.errors import FormatError
 from hhd_protocol.ids import LineId, Sha256
 from hhd_protocol.journal import Journal
-from hhd_protocol.packed import LEVEL_ONCE, Packed, pack
+from hhd_protocol.packed import Packed, pack
 from hhd_protocol.pages import NO_PAGES, PageSet, pack_pages, unpack_pages
 from hhd_protocol.stream import Stream
 

@@ -43,7 +43,7 @@ def test_it_is_refused(name: str) -> None:
     ("name", "clause"),
     [
         ("another op than the journal's", "pending effect is not the one of its journal"),
-        ("a short frame that claims 10 GB", "names another length"),
+        ("a short frame that claims 10 GB", "does not hold the size"),
         ("4 GiB of memory", "memory's size is 4294967296"),
         ("a page number twice", "do not ascend"),
         ("a page outside the memory", "page 64 lies outside"),

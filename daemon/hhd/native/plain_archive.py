@@ -18,11 +18,11 @@ import shutil
 from collections.abc import Iterator
 from pathlib import Path
 
-import zstandard
-
 from hhd.base import files
 from hhd.base.errors import UserError
 from hhd.native.archive import Archive, ArchiveError, Original, Shelf, decode_original, encode_original, verified
+from hhd_protocol.compression import decompress
+from hhd_protocol.errors import FormatError
 from hhd_protocol.limits import ARCHIVE_PIECE_BYTES
 from hhd_protocol.transcript import Harness
 
@@ -122,11 +122,8 @@ class PlainArchive:
         damaged = ArchiveError(f"The object {name[:16]} in {self.folder} is damaged or missing.")
         try:
             packed = (self.folder / "objects" / name[:2] / name).read_bytes()
-            size = zstandard.frame_content_size(packed)
-            if not 0 <= size <= 64 * ARCHIVE_PIECE_BYTES:
-                raise damaged
-            raw = zstandard.ZstdDecompressor().decompress(packed)
-        except (OSError, zstandard.ZstdError) as error:
+            raw = decompress(packed, bytes_max=64 * ARCHIVE_PIECE_BYTES)
+        except (OSError, FormatError) as error:
             raise damaged from error
         if hashlib.sha256(raw).hexdigest() != name:
             raise damaged

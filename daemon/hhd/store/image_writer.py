@@ -15,12 +15,10 @@ import itertools
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 
-from zstandard import ZstdCompressor
-
 from hhd.store.families import Family
 from hhd.store.reading import Reader
 from hhd_protocol import images
-from hhd_protocol.compression import compressor
+from hhd_protocol.compression import Compressor, compressor
 from hhd_protocol.crypto import NONCE_BYTES, content_id
 from hhd_protocol.ids import PageId
 from hhd_protocol.images import ImageHead
@@ -58,7 +56,7 @@ class _Era:
     key_bytes: int
     key_pages: int
     dictionary: bytes
-    shared: ZstdCompressor | None = None
+    shared: Compressor | None = None
     steps: int = 0
     stored: int = 0
     plain: float = 0.0

@@ -14,13 +14,11 @@ from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass, field
 from itertools import accumulate, chain
 
-from zstandard import ZstdDecompressor
-
 from hhd.store.closure import Closure
 from hhd.store.errors import DamagedStoreError, ThinnedError
 from hhd.store.families import Family
 from hhd_protocol import images, logs
-from hhd_protocol.compression import decompressor
+from hhd_protocol.compression import Decompressor, decompressor
 from hhd_protocol.crypto import content_id
 from hhd_protocol.errors import FormatError, NewerVersionError
 from hhd_protocol.images import ImageHead
@@ -90,7 +88,7 @@ class Opened:
         slots = self.frame_slots(frame)
         return [(self.head.pages[slot], self.head.bases[slot]) for slot in slots if self.head.bases[slot]]
 
-    def decode(self, segment: int, frames: Sequence[int], using: Callable[[int], ZstdDecompressor]) -> None:
+    def decode(self, segment: int, frames: Sequence[int], using: Callable[[int], Decompressor]) -> None:
         """Open body `segment` and decode its `frames`, each with the decompressor that `using` returns."""
         if self._ends is None:
             self._ends = list(accumulate(self.head.frames, initial=0))
@@ -309,9 +307,9 @@ class Reader:
                 pages += len(frames) * opened.head.frame_pages
 
         def work(part: Sequence[tuple[Opened, int, list[int]]]) -> None:
-            last: tuple[bytes, ZstdDecompressor] | None = None  # A dictionary is the same for many frames.
+            last: tuple[bytes, Decompressor] | None = None  # A dictionary is the same for many frames.
 
-            def using(opened: Opened, frame: int) -> ZstdDecompressor:
+            def using(opened: Opened, frame: int) -> Decompressor:
                 nonlocal last
                 behind = prefix(opened, frame)
                 if last is None or last[0] is not behind:
