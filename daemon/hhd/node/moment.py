@@ -15,11 +15,12 @@ from hhd.store.snapshots import snapshot_of
 from hhd.store.store import Store
 from hhd_protocol.abi import Snapshot
 from hhd_protocol.capsule import Capsule, Execution, Module
+from hhd_protocol.compression import LEVEL_ONCE
 from hhd_protocol.crypto import device_text
 from hhd_protocol.errors import FormatError
 from hhd_protocol.ids import CheckpointId, LineId
 from hhd_protocol.journal import encode_settled
-from hhd_protocol.packed import LEVEL_ONCE, pack
+from hhd_protocol.packed import pack
 from hhd_protocol.paused import At, Origin
 from hhd_protocol.steps import Opening, StepRecord
 from hhd_protocol.stream import Stream
