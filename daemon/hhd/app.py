@@ -16,6 +16,7 @@ if TYPE_CHECKING:  # Each door imports what it opens on, and nothing else.
     from hhd.node.face import Face
     from hhd.node.native import Hit, Steps
     from hhd.node.native_convert import Converted
+    from hhd.node.overview import Overview
     from hhd.node.rules import Judged, Rules
     from hhd.node.sealed_file import SealedReport
     from hhd.node.store import StoreUsage
@@ -331,3 +332,10 @@ def store_paths() -> dict[str, Path]:
     from hhd.node import store
 
     return store.paths()
+
+
+def sessions(query: str, *, with_archived: bool) -> Overview:
+    """The sessions of this device that `query` means, newest first."""
+    from hhd.node import overview
+
+    return overview.overview(query, with_archived=with_archived)

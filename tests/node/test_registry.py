@@ -34,7 +34,6 @@ def _session(store: Store, number: int, title: str = "") -> SessionId:
 
 
 def _listed(store: Store, session: SessionId) -> Listed:
-    registry.catch_up(store)
     return {one.id: one for one in listing.listed(store)}[session]
 
 
@@ -63,7 +62,7 @@ def test_what_is_said_of_a_session_is_in_the_list_and_read_again_from_the_docume
     assert again.picked(one) == HEAD and again.facts(one).archived
     assert again.belongs_on(one) == store.device and again.follows(one, store.device) is True
     assert again.device_name(store.device) == "laptop"
-    assert registry.device_names(store) == ({store.device[:16]: "laptop"}, 0)
+    assert registry.device_names(store.shared) == ({store.device[:16]: "laptop"}, 0)
     again.archive(one, False)
     again.pick(one, None)
     assert not shared.facts(one).archived and shared.picked(one) is None

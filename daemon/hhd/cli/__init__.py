@@ -9,6 +9,7 @@ from hhd.base.errors import Exit, UserError
 COMMANDS = {
     "config": ("hhd.cli.config", "Say where this device's configuration is, and what could stand in it."),
     "run": ("hhd.cli.run", "Let the agent work in a folder, in the foreground."),
+    "ls": ("hhd.cli.ls", "List the sessions of this device, newest first."),
     "capsule": ("hhd.cli.capsule", "Make, step, run and look at capsules: one session in one file."),
     "policy": ("hhd.cli.policy", "Show what a session may do on this device, and why."),
     "native": ("hhd.cli.native", "Find, read, search and keep sessions of Claude Code, Codex and Pi."),
@@ -28,7 +29,7 @@ def run(arguments: list[str] | None = None) -> int:
     words = sys.argv[1:] if arguments is None else arguments
     as_json = "--json" in words
     try:
-        status = _quick(words) if words[:1] == ["capsule"] else _by_click(words)
+        status = _quick(words) if words[:1] in (["capsule"], ["ls"]) else _by_click(words)
         sys.stdout.flush()
         return status
     except UserError as error:
@@ -52,7 +53,7 @@ def _leave_stdout() -> None:
 
 
 def _quick(words: list[str]) -> int:
-    """Do `capsule step|run` without importing click, which takes as long as the step itself."""
+    """Do `ls` and `capsule step|run` without importing click, which takes as long as these themselves."""
     from hhd.cli import quick
 
     call = quick.parse(words)

@@ -1,4 +1,4 @@
-"""The plain forms of `hhd capsule step` and `run`, read without click, whose import takes as long as a step.
+"""The plain forms of `hhd ls`, `capsule step` and `capsule run`, read without click, whose import takes as long.
 
 Only what is beyond doubt is read here; anything else, a mistake or a wish for help included, is left to click, where
 these commands are defined.
@@ -14,6 +14,8 @@ _OPTIONS = {"step": {"--slice-ms", "--slice-checks", "--reply-file", "--module"}
 
 def parse(words: list[str]) -> Callable[[], int] | None:
     """Return the call that `words` ask for, None where click is to read them."""
+    if words[0] == "ls":
+        return _ls(words[1:])
     if len(words) < 3 or words[0] != "capsule" or words[1] not in _OPTIONS:
         return None
     files: list[str] = []
@@ -34,6 +36,16 @@ def parse(words: list[str]) -> Callable[[], int] | None:
     if len(files) != 1 or not all((*files, *given.values(), plain)):
         return None
     return lambda: _call(words[1], Path(files[0]), given, as_json)
+
+
+def _ls(words: list[str]) -> Callable[[], int] | None:
+    query = [word for word in words if not word.startswith("-")]
+    if len(query) > 1 or not {word for word in words if word.startswith("-")} <= {"--all", "--json"}:
+        return None
+    from hhd.cli import lines
+
+    as_json, with_archived = "--json" in words, "--all" in words
+    return lambda: lines.ls(query[0] if query else "", with_archived=with_archived, as_json=as_json)
 
 
 def _call(verb: str, file: Path, given: dict[str, str], as_json: bool) -> int:

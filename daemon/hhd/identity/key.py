@@ -11,7 +11,6 @@ import base64
 import binascii
 import contextlib
 import os
-import secrets
 import stat
 from collections.abc import Callable
 from dataclasses import dataclass, field
@@ -65,7 +64,7 @@ def open_identity(
     *,
     store_device: str | None = None,
     vault: Vault | None = None,
-    random: Callable[[int], bytes] = secrets.token_bytes,
+    random: Callable[[int], bytes] = os.urandom,
 ) -> Identity:
     """Return this device's identity, made now if there never was one.
 
@@ -99,6 +98,11 @@ def open_identity(
         where = "keyring" if in_vault else "file"
         files.replace(folder / NOTE_FILE, [f"{_NOTE_WORD} {identity.text} {where}\n".encode()])
     return identity
+
+
+def key_is_in_file(folder: Path) -> bool:
+    """Say whether the note beside the key says that it is in a file here; raises LostKeyError if that is damaged."""
+    return _note(folder)[1] == "file"
 
 
 def _note(folder: Path) -> tuple[str | None, str | None]:
@@ -161,7 +165,7 @@ def _make(folder: Path, vault: Vault | None, random: Callable[[int], bytes]) -> 
         vault.set(text)
         return text
     path = folder / KEY_FILE
-    temp = folder / f".{KEY_FILE}.{secrets.token_hex(6)}.tmp"
+    temp = folder / f".{KEY_FILE}.{os.urandom(6).hex()}.tmp"
     fd = os.open(temp, os.O_WRONLY | os.O_CREAT | os.O_EXCL | os.O_CLOEXEC | os.O_NOFOLLOW, 0o600)
     try:
         files.write_all(fd, [text.encode()])

@@ -7,16 +7,18 @@ missing from it or damaged is described anew from the session itself when the li
 from __future__ import annotations
 
 import enum
-from collections.abc import Callable, Mapping
-from typing import NamedTuple
+from collections.abc import Callable, Iterable, Mapping
+from typing import TYPE_CHECKING, NamedTuple
 
 from hhd.store.catalogue import HALF_BYTES
 from hhd.store.errors import DamagedStoreError, MissingError
-from hhd.store.store import Store
 from hhd_protocol.codec import Value, decode_own, encode
 from hhd_protocol.errors import FormatError, NewerVersionError
 from hhd_protocol.ids import CheckpointId, DeviceId, SessionId, StatementId
 from hhd_protocol.limits import PATH_HINT_BYTES_MAX, TITLE_BYTES_MAX
+
+if TYPE_CHECKING:  # Entries are read by `hhd ls`, which is quick because it imports no more than it needs.
+    from hhd.store.store import Store
 
 VERSION = 1
 WORDS_BYTES_MAX = 256
@@ -90,6 +92,25 @@ def decoded(raw: bytes) -> Listed:
     if type(fields) is not list:
         raise FormatError("an entry of the catalogue is not a list of fields")
     return _listed(fields)
+
+
+def decoded_all(values: Iterable[bytes]) -> list[Listed]:
+    """Return what `decoded` makes of each, in half the time."""
+    together, found = list(values), list[Listed]()
+    for begin in range(0, len(together), _ARRAY_MAX):
+        part = together[begin : begin + _ARRAY_MAX]
+        fields = decode_own(b"\x99" + len(part).to_bytes(2, "big") + b"".join(part))
+        if type(fields) is not list or len(fields) != len(part):
+            raise FormatError("entries of the catalogue are not in the form they were written in")
+        for one in fields:
+            if type(one) is not list:
+                raise FormatError("an entry of the catalogue is not a list of fields")
+            found.append(_listed(one))
+    return found
+
+
+_ARRAY_MAX = 0xFFFF
+"""Values that one CBOR array with two bytes of length holds."""
 
 
 def _listed(fields: list[Value]) -> Listed:
@@ -178,7 +199,7 @@ def change(store: Store, session: SessionId, **fields: object) -> Listed:
         return put(store, listed)
 
 
-Describe = Callable[[Store, SessionId], Listed]
+Describe = Callable[["Store", SessionId], Listed]
 
 
 def described(store: Store, session: SessionId) -> Listed:
@@ -199,14 +220,17 @@ def described(store: Store, session: SessionId) -> Listed:
 def listed(store: Store, describe: Describe = described) -> list[Listed]:
     """Return what is shown of every session of the store, in no order.
 
-    What the catalogue lacks is made with `describe` and kept. Raises DamagedStoreError if the list of sessions itself
-    is damaged.
+    What the catalogue lacks is made with `describe` and kept; what the shared document says that is not shown yet is
+    shown first. Raises DamagedStoreError if the list of sessions itself is damaged.
     """
+    from hhd.node import registry  # It shows what the document says by what is here.
+
+    registry.catch_up(store)
     try:
         with store.snapshot():
             raw, count = store.catalogue.entries(), store.sessions_count()
         if len(raw) == count:
-            return [decoded(value) for value in raw.values()]
+            return decoded_all(raw.values())
     except (DamagedStoreError, FormatError):
         pass
     return mended(store, describe)

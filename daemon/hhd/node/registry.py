@@ -14,7 +14,7 @@ from hhd.node import listing
 from hhd.node.listing import Facts
 from hhd.store.catalogue import HALF_BYTES
 from hhd.store.errors import DamagedStoreError
-from hhd.store.store import Store
+from hhd.store.group import GroupDocument
 from hhd_protocol.codec import Value, decode_own, encode
 from hhd_protocol.errors import FormatError
 from hhd_protocol.ids import DeviceId, SessionId, StatementId
@@ -22,6 +22,7 @@ from hhd_protocol.ids import DeviceId, SessionId, StatementId
 if TYPE_CHECKING:  # `hhd ls` looks at names and marks only, and is quick because it does not load automerge.
     from hhd.registry.registry import Registry
     from hhd.registry.shelf import Kept, Shown
+    from hhd.store.store import Store
 
 
 def opened(store: Store) -> Registry:
@@ -32,15 +33,20 @@ def opened(store: Store) -> Registry:
 
 
 def catch_up(store: Store) -> None:
-    """Make the lists say what the document says, if they are behind: two rows are compared."""
-    mark = store.shared.mark()
-    if mark is not None and _shown(store)[0] != mark:
+    """Make the lists say what the document says, if they are behind."""
+    if is_behind(store.shared):
         opened(store).show_again()
 
 
-def device_names(store: Store) -> tuple[Mapping[bytes, str], int]:
+def is_behind(shared: GroupDocument) -> bool:
+    """Say whether lists do not show the document as it is: two rows are compared."""
+    mark = shared.mark()
+    return mark is not None and _shown(shared)[0] != mark
+
+
+def device_names(shared: GroupDocument) -> tuple[Mapping[bytes, str], int]:
     """Return the names of devices by the first half of their ids, and how many questions the document has."""
-    _, names, questions = _shown(store)
+    _, names, questions = _shown(shared)
     return names, questions
 
 
@@ -115,7 +121,7 @@ class StoreShelf:
             sessions[subject_of("s", half)] = SessionFacts(
                 title=one.title, archived=one.archived, picked=one.picked, asked=one.asked
             )
-        _, names, questions = _shown(self._store)
+        _, names, questions = _shown(self._store.shared)
         return Shown(
             sessions=sessions,
             names={subject_of("d", half): name for half, name in names.items()},
@@ -149,8 +155,8 @@ def _begin(session: SessionId) -> SessionId:
     return SessionId(StatementId(session[:HALF_BYTES]))
 
 
-def _shown(store: Store) -> tuple[bytes | None, Mapping[bytes, str], int]:
-    raw = store.shared.shown()
+def _shown(shared: GroupDocument) -> tuple[bytes | None, Mapping[bytes, str], int]:
+    raw = shared.shown()
     try:
         match None if not raw else decode_own(raw):
             case [1, bytes(mark), dict(names), int(questions)]:

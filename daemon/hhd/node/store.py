@@ -11,42 +11,19 @@ from dataclasses import dataclass
 from pathlib import Path
 
 from hhd.base import config
-from hhd.base.paths import cache_folder, config_folder, data_folder, private_folder
-from hhd.identity.key import Identity, open_identity
-from hhd.identity.keyring import Keyring
+from hhd.base.paths import cache_folder, config_folder, data_folder
+from hhd.node.this_device import identity as identity
+from hhd.node.this_device import identity_folder as identity_folder
+from hhd.node.this_device import store_folder as store_folder
 from hhd.store.check import Check, Report
 from hhd.store.database import FILE
 from hhd.store.errors import DamagedStoreError
-from hhd.store.note import noted_device
 from hhd.store.repair import Repaired, repair
 from hhd.store.retention import Swept, session_bytes, shelf_bytes, sweep
 from hhd.store.store import Limits, Store
 
 PLAIN_ORIGINALS = "originals"
 """The folder in which an earlier hhd kept originals of native sessions in plain text."""
-
-
-def identity_folder() -> Path:
-    """Return where this device's key is."""
-    return data_folder() / "identity"
-
-
-def store_folder() -> Path:
-    """Return where the store is."""
-    return data_folder() / "store"
-
-
-def identity(*, repairing: bool = False) -> Identity:
-    """Return this device's identity, made now if there never was one; raises LostKeyError."""
-    private_folder(data_folder())
-    try:
-        noted = noted_device(store_folder())
-    except DamagedStoreError:
-        if not repairing:
-            raise
-        noted = None
-    vault = Keyring() if config.load().identity.keyring else None
-    return open_identity(identity_folder(), store_device=noted, vault=vault)
 
 
 def limits() -> Limits:

@@ -12,7 +12,6 @@ from __future__ import annotations
 
 import contextlib
 import os
-import shutil
 import sqlite3
 from collections.abc import Callable, Iterator
 from pathlib import Path
@@ -345,6 +344,8 @@ def _migrate(folder: Path, connection: sqlite3.Connection) -> None:
     connection.execute("PRAGMA wal_checkpoint(TRUNCATE)").fetchall()
     copy = folder / f"{FILE}.format-{number}"
     temp = folder / f".{copy.name}.tmp"
+    import shutil  # Only here, and it takes longer to import than a store to open.
+
     shutil.copyfile(folder / FILE, temp)
     fd = os.open(temp, os.O_RDONLY)
     try:

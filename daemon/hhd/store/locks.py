@@ -14,6 +14,10 @@ import weakref
 from pathlib import Path
 
 from hhd.base.paths import private_folder
+from hhd_protocol.crypto import derive
+
+SESSION = "session"
+"""The kind of lock that is the right to advance a session."""
 
 
 class Lock:
@@ -77,3 +81,23 @@ def take_within(path: Path, seconds: float, *, shared: bool = False) -> Lock | N
     while (lock := take(path, shared=shared)) is None and time.monotonic() < end:
         time.sleep(0.01)
     return lock
+
+
+def held(path: Path) -> bool:
+    """Say whether a process holds the lock of `path` for itself alone; who takes it just then waits a moment."""
+    try:
+        fd = os.open(path, os.O_RDWR | os.O_CLOEXEC | os.O_NOFOLLOW)
+    except FileNotFoundError:
+        return False
+    try:
+        fcntl.flock(fd, fcntl.LOCK_SH | fcntl.LOCK_NB)
+        return False
+    except BlockingIOError:
+        return True
+    finally:
+        os.close(fd)
+
+
+def path_of(folder: Path, key: bytes, name: bytes, kind: str = SESSION) -> Path:
+    """Return the file of a store whose lock is a right, say to advance a session; it says nothing without the `key`."""
+    return folder / "locks" / derive(key, kind, name).hex()[:32]

@@ -55,6 +55,8 @@ from hhd_protocol.objects import Ref
 
 OPEN_SECONDS = 5.0
 """Who opens first holds the store alone for some milliseconds, who repairs it for longer."""
+LOOK_SECONDS = 0.05
+"""Who lists sessions takes a lock for some microseconds to see whether it is held."""
 _FIRST_EPOCH = b"first epoch of "
 
 DIRECTORY, CHECKPOINT, CHECKPOINTS, SESSION, MODULE, MODULES, META = (
@@ -251,7 +253,7 @@ class Store:
 
         Raises BusyError if another process has it. It ends with `release`, or with the process.
         """
-        lock = locks.take(self._lock_path(session))
+        lock = locks.take_within(self._lock_path(session), LOOK_SECONDS)
         if lock is None:
             raise BusyError(
                 f"Session {session.hex()[:16]} is being advanced by another process of this device; "
@@ -263,8 +265,12 @@ class Store:
         """Take a lock of the store that is no session's, waiting so long for it; None if another process holds it."""
         return locks.take_within(self._lock_path(what.encode(), "part"), seconds, shared=shared)
 
-    def _lock_path(self, name: bytes, kind: str = "session") -> Path:
-        return self.folder / "locks" / derive(self._lock_key, kind, name).hex()[:32]
+    def _lock_path(self, name: bytes, kind: str = locks.SESSION) -> Path:
+        return locks.path_of(self.folder, self._lock_key, name, kind)
+
+    def is_advanced(self, session: SessionId) -> bool:
+        """Say whether a process of this device, this one included, is advancing a session right now."""
+        return locks.held(self._lock_path(session))
 
     # Checkpoints
 

@@ -1,0 +1,210 @@
+"""Sessions as lines of a list: columns that fit the terminal, whatever is in a title."""
+
+from __future__ import annotations
+
+import os
+import sys
+import time
+import unicodedata
+from typing import TYPE_CHECKING
+
+from hhd import app
+from hhd.base.text import visible
+
+if TYPE_CHECKING:
+    from hhd.node.listing import Listed
+    from hhd.node.overview import Overview
+
+ID_BYTES = 4
+"""Of an id in a list, as 8 letters: 32 bits tell one person's sessions apart."""
+
+STATE_CHARS_MAX, DEVICE_CHARS_MAX, FOLDER_CHARS_MAX, TITLE_CHARS_MIN = 24, 16, 32, 16
+_PIPED_TITLE_CHARS = 40
+_AGES = ((60, 1, "s"), (3600, 60, "m"), (86400, 3600, "h"), (86400 * 1000, 86400, "d"))
+
+
+def ls(query: str, *, with_archived: bool, as_json: bool) -> int:
+    """Print the sessions that `query` means and return the exit status."""
+    found = app.sessions(query, with_archived=with_archived)
+    if as_json:
+        import json
+
+        sessions = [_fields(one, found) for one in found.sessions]
+        print(json.dumps({"sessions": sessions, "archived": found.archived, "questions": found.questions}))
+        return 0
+    if found.sessions:
+        write("\n".join(table(found, now_ms=time.time_ns() // 1_000_000, width=terminal_columns())) + "\n")
+    said = []
+    if not found.sessions:
+        said.append(
+            f"No session matches '{visible(query, one_line=True)}'." if query else "There is no session here yet."
+        )
+    if found.archived:
+        said.append(f"{found.archived} archived {'one is' if found.archived == 1 else 'ones are'} left out; see --all.")
+    if found.questions:
+        said.append(f"{found.questions} name{'' if found.questions == 1 else 's'} were given twice by devices apart.")
+    if said:
+        print(" ".join(said), file=sys.stderr)
+    return 0
+
+
+def write(text: str) -> None:
+    """Print text to a terminal or pipe of any encoding: what that lacks is escaped."""
+    try:
+        sys.stdout.write(text)
+    except UnicodeEncodeError:
+        encoding = sys.stdout.encoding or "ascii"
+        sys.stdout.write(text.encode(encoding, "backslashreplace").decode(encoding))
+
+
+def terminal_columns() -> int | None:
+    """Return the columns of the terminal; None where the output is no terminal, and nothing is cut."""
+    if not sys.stdout.isatty():
+        return None
+    if (chosen := os.environ.get("COLUMNS", "")).isascii() and chosen.isdigit() and len(chosen) < 6 and int(chosen):
+        return int(chosen)
+    try:
+        return os.get_terminal_size(sys.stdout.fileno()).columns or 80
+    except (OSError, ValueError):
+        return 80
+
+
+def table(found: Overview, *, now_ms: int, width: int | None) -> list[str]:
+    """Return the lines of the list; `width`: columns there are, None for any."""
+    devices = {one: _device(one, found) for one in {one.owner for one in found.sessions}}
+    sessions, home = found.sessions, os.environ.get("HOME", "")
+    cells = [
+        ["ID", *[one.id[:ID_BYTES].hex() for one in sessions]],
+        ["TITLE", *map(_title, sessions, _shown([one.title or "(no title)" for one in sessions]))],
+        ["STATE", *map(_state, sessions)],
+        ["DEVICE", *[devices[one.owner] for one in sessions]],
+        ["AGE", *[age(now_ms - one.at_ms) if one.at_ms else "-" for one in sessions]],
+        ["FOLDER", *_shown([_folder(one.folder, home) for one in sessions])],
+    ]
+    if len(devices) < 2:
+        del cells[3]
+    plain = ["".join(column).isascii() for column in cells]
+    sizes = [max(map(len if one else columns, column)) for one, column in zip(plain, cells, strict=True)]
+    sizes[2] = min(sizes[2], STATE_CHARS_MAX)
+    if len(devices) > 1:
+        sizes[3] = min(sizes[3], DEVICE_CHARS_MAX)
+    if width is None:
+        sizes[1] = min(sizes[1], _PIPED_TITLE_CHARS)
+    else:
+        _fit(sizes, width)
+    # A column at a time, since ten thousand lines are made in the time that importing takes.
+    fitted = [_fitted(*one, cuts=width is not None) for one in zip(cells, sizes, plain, strict=True)]
+    line = "  ".join(f"%-{size}s" if one else "%s" for size, one in zip(sizes, plain, strict=True))
+    lines = [(line % row).rstrip() for row in zip(*fitted, strict=True)]
+    return lines if width is None or sum(sizes) + 2 * (len(sizes) - 1) <= width else [cut(one, width) for one in lines]
+
+
+def _shown(texts: list[str]) -> list[str]:
+    """Return texts of unknown origin as they may be printed."""
+    together = "".join(texts)
+    if together.isascii() and together.isprintable():
+        return texts
+    return [visible(text, one_line=True) for text in texts]
+
+
+def _fitted(column: list[str], size: int, plain: bool, *, cuts: bool) -> list[str]:
+    """Return the texts of a column cut to its size; padded too, unless every character is one wide."""
+    if plain:
+        return (
+            [text if len(text) <= size else text[: size - 1] + "…" if size else "" for text in column]
+            if cuts
+            else column
+        )
+    if cuts:
+        column = [cut(text, size) for text in column]
+    return [text + " " * (size - columns(text)) for text in column]
+
+
+def age(milliseconds: int) -> str:
+    """Return a span of time in one number and a letter; what lies ahead, by another clock, is now."""
+    seconds = max(0, milliseconds // 1000)
+    for below, unit, name in _AGES:
+        if seconds < below:
+            return f"{seconds // unit}{name}"
+    return f"{seconds // (86400 * 365)}y"
+
+
+def columns(text: str) -> int:
+    """Return how many columns of a terminal `text` takes: East Asian characters two, marks on another none."""
+    return len(text) if text.isascii() else sum(map(_columns, text))
+
+
+def cut(text: str, width: int) -> str:
+    """Return as much of `text` as fits `width` columns, with an ellipsis where something is left out."""
+    if len(text) <= width and columns(text) <= width:
+        return text
+    kept, used = [], 0
+    for char in text[: 4 * width]:  # Marks take no column, but no honest character has three.
+        used += _columns(char)
+        if used > width - 1:
+            break
+        kept.append(char)
+    return "".join(kept) + "…" if width > 0 else ""
+
+
+def _columns(char: str) -> int:
+    if char.isascii():
+        return 1
+    if unicodedata.category(char) in ("Mn", "Me"):
+        return 0
+    return 2 if unicodedata.east_asian_width(char) in ("W", "F") else 1
+
+
+def _fit(sizes: list[int], width: int) -> None:
+    """Make columns narrower until they fit: a long folder first, then a long title, then whatever is left."""
+    over = sum(sizes) + 2 * (len(sizes) - 1) - width
+    for place, least in ((-1, FOLDER_CHARS_MAX), (1, TITLE_CHARS_MIN), (-1, 0), (1, 1)):
+        given = min(max(over, 0), max(0, sizes[place] - least))
+        sizes[place] -= given
+        over -= given
+
+
+def _title(one: Listed, title: str) -> str:
+    if one.archived or one.asked:
+        return ("[archived] " if one.archived else "") + ("[two names] " if one.asked else "") + title
+    return title
+
+
+def _folder(folder: str, home: str) -> str:
+    return "~" + folder[len(home) :] if home and f"{folder}{os.sep}".startswith(home + os.sep) else folder
+
+
+def _state(one: Listed) -> str:
+    text = str(one.state.value)
+    if one.waiting and one.state.value in ("waiting for you", "paused"):
+        text = f"waiting: {visible(one.waiting, one_line=True)}"
+    return f"{text}, {one.heads} heads" if one.heads > 1 else text
+
+
+def _device(owner: bytes, found: Overview) -> str:
+    name = found.names.get(owner[:16])
+    if name is not None:
+        return visible(name, one_line=True)
+    return "this device" if owner == found.device else owner[:ID_BYTES].hex()
+
+
+def _fields(one: Listed, found: Overview) -> dict[str, object]:
+    return {
+        "id": one.id.hex(),
+        "title": one.title,
+        "opening": one.opening,
+        "program": one.program,
+        "state": one.state.value,
+        "waiting": one.waiting or None,
+        "owner": one.owner.hex(),
+        "device": found.names.get(one.owner[:16]),
+        "here": one.owner == found.device,
+        "token": one.token,
+        "heads": one.heads,
+        "picked": one.picked.hex() if one.picked is not None else None,
+        "archived": one.archived,
+        "asked": one.asked,
+        "turns": one.turns,
+        "at_ms": one.at_ms,
+        "folder": one.folder,
+    }

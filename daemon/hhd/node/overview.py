@@ -1,0 +1,99 @@
+"""What `hhd ls` shows: the sessions that are meant, newest first, as a person would ask for them."""
+
+from __future__ import annotations
+
+import operator
+from collections.abc import Mapping
+from typing import TYPE_CHECKING, NamedTuple
+
+from hhd.node import listing
+from hhd.node.listing import Listed, State
+from hhd.node.registry import device_names, is_behind
+from hhd.node.this_device import known_identity, store_folder
+from hhd.store.errors import DamagedStoreError
+from hhd.store.lists import Lists
+from hhd_protocol.errors import FormatError
+from hhd_protocol.ids import DeviceId
+
+if TYPE_CHECKING:
+    from hhd.store.store import Store
+
+
+class Overview(NamedTuple):
+    """Sessions, newest first; `names` of devices by the first half of their ids; how many `questions` are open.
+
+    `device`: this one. `archived`: how many were left out for being archived.
+    """
+
+    sessions: list[Listed]
+    names: Mapping[bytes, str]
+    device: DeviceId
+    questions: int = 0
+    archived: int = 0
+
+
+def overview(query: str = "", *, with_archived: bool = False) -> Overview:
+    """Return the sessions of this device that `query` means: a part of title, folder, program, state or device.
+
+    Nothing is made where there is no store. Raises LostKeyError, DamagedStoreError.
+    """
+    me = known_identity()
+    if me is None:
+        return Overview([], {}, DeviceId(b""))
+    found = _quickly(me.seed) or _wholly()
+    return _meant(found, query.casefold(), with_archived)
+
+
+def _quickly(seed: bytes) -> Overview | None:
+    """Read the lists alone; None where something in them is missing, behind or damaged."""
+    lists = Lists.open(store_folder(), seed=seed)
+    if lists is None:
+        return None
+    with lists:
+        try:
+            with lists.snapshot():
+                if is_behind(lists.shared):
+                    return None
+                raw, count = lists.catalogue.entries(), lists.sessions_count()
+                names, questions = device_names(lists.shared)
+            if len(raw) != count:
+                return None
+            sessions = _now(listing.decoded_all(raw.values()), lists)
+        except (DamagedStoreError, FormatError):
+            return None
+        return Overview(sessions, names, lists.device, questions)
+
+
+def _wholly() -> Overview:
+    """Open the whole store and mend what the lists lack."""
+    from hhd.node.store import opened
+
+    with opened() as store:
+        sessions = _now(listing.listed(store), store)
+        names, questions = device_names(store.shared)
+        return Overview(sessions, names, store.device, questions)
+
+
+def _now(sessions: list[Listed], store: Lists | Store) -> list[Listed]:
+    """What a process that ended without a word left as running is not running."""
+    for place, one in enumerate(sessions):
+        if one.state is State.RUNNING and not store.is_advanced(one.id):
+            sessions[place] = one._replace(state=State.PAUSED)
+    return sessions
+
+
+def _meant(found: Overview, query: str, with_archived: bool) -> Overview:
+    sessions = found.sessions
+    if query:
+        sessions = [one for one in sessions if _means(one, query, found.names)]
+    shown = sessions if with_archived else [one for one in sessions if not one.archived]
+    shown.sort(key=_AT_MS, reverse=True)
+    return found._replace(sessions=shown, archived=len(sessions) - len(shown))
+
+
+_AT_MS = operator.itemgetter(Listed._fields.index("at_ms"))
+
+
+def _means(one: Listed, query: str, names: Mapping[bytes, str]) -> bool:
+    texts = (one.title, one.folder, one.program, one.state.value, names.get(one.owner[:16], ""))
+    return one.id.hex().startswith(query) or any(query in text.casefold() for text in texts)
