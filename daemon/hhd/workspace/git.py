@@ -15,6 +15,7 @@ import subprocess
 from collections.abc import Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from pathlib import Path
+from types import MappingProxyType
 from typing import IO
 
 from hhd.base.text import visible_bytes
@@ -70,9 +71,14 @@ class GitFailed(Exception):
 class Git:
     """One repository as seen from one folder of it; runs git there."""
 
-    def __init__(self, folder: Path, *, git_dir: Path | None = None) -> None:
-        """`git_dir`: given, no other repository is looked for, and `folder` is its working tree."""
-        self.folder, self.git_dir = folder, git_dir
+    def __init__(
+        self, folder: Path, *, git_dir: Path | None = None, apart: Mapping[str, str] = MappingProxyType({})
+    ) -> None:
+        """`git_dir`: given, no other repository is looked for, and `folder` is its working tree.
+
+        `apart`: variables of every run, that have git keep new objects or an index elsewhere.
+        """
+        self.folder, self.git_dir, self.apart = folder, git_dir, apart
         self._off: list[str] | None = None
 
     def run(self, *words: str, stdin: bytes | None = None, env: Mapping[str, str] | None = None) -> bytes:
@@ -125,7 +131,7 @@ class Git:
     def environment(self, more: Mapping[str, str] | None = None) -> dict[str, str]:
         """The environment of a run."""
         kept = {name: os.environ[name] for name in _KEPT if name in os.environ}
-        return {**kept, **_ENVIRONMENT, **(more or {})}
+        return {**kept, **_ENVIRONMENT, **self.apart, **(more or {})}
 
     def _where(self) -> list[str]:
         if self.git_dir is None:

@@ -16,8 +16,8 @@ from dataclasses import dataclass
 from struct import Struct
 from struct import error as StructError
 
-ASSUME_VALID, SKIP_WORKTREE, INTENT_TO_ADD = 1, 2, 4
-"""Flags of an entry."""
+INTENT_TO_ADD, SKIP_WORKTREE, ASSUME_VALID = 1, 2, 4
+"""Flags of an entry, numbered as in `hhd_protocol.workspace.Flag`."""
 
 BYTES_MAX = 1024 * 1024 * 1024
 """Of an index that is read: a million entries take some 100 MB."""

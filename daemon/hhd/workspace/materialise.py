@@ -1,0 +1,93 @@
+"""A capture made to appear in a folder: in it, as a new one, or not at all; and what a crash left, finished.
+
+    with held(folder) as place: materialise(capture, get, folder, place, now=..., last=...)
+    recover()                                   # at each start
+
+`get` gives the pieces of contents, verified. `now` is a capture of the folder made just before (None: nothing is
+there), `last` the capture that hhd knows it held. Who calls decides what becomes of a refusal (`NotOurs`): another
+folder, or a sentence to the person.
+"""
+
+from __future__ import annotations
+
+import shutil
+from dataclasses import dataclass
+from pathlib import Path
+
+from hhd.workspace.in_place import in_place
+from hhd.workspace.index_lock import release_lock
+from hhd.workspace.new import into_new
+from hhd.workspace.objects import Get
+from hhd.workspace.pending import Pending, Place, held, left_behind
+from hhd.workspace.switch import Switcher
+from hhd.workspace.written import Written
+from hhd_protocol.workspace import Capture
+
+__all__ = ["Recovered", "held", "materialise", "recover"]
+
+
+def materialise(
+    capture: Capture,
+    get: Get,
+    folder: Path,
+    place: Place,
+    *,
+    now: Capture | None = None,
+    last: Capture | None = None,
+    borrow: Path | None = None,
+    reason: str = "hhd",
+) -> Written:
+    """Make `capture` appear at `folder`, in one step, bit for bit.
+
+    `borrow`: the common folder of a local repository that may have what did not come. `reason`: for git's log of a
+    branch that moves. Raises NotOurs, HostileCapture, UnfinishedWrite (nothing was changed), LeftBetween.
+    """
+    finish(place)
+    if now is None:
+        return into_new(capture, get, folder, place, borrow=borrow)
+    return in_place(capture, get, folder, place, now=now, last=last, reason=reason)
+
+
+@dataclass(frozen=True, kw_only=True)
+class Recovered:
+    """What was found of a crash: `done` the change was carried to its end, else it had not begun.
+
+    `left`: what someone had changed since and was left alone, in sentences; the rest of it lies in `stage`.
+    """
+
+    folder: Path
+    done: bool
+    stage: Path | None = None
+    left: tuple[str, ...] = ()
+
+
+def recover() -> list[Recovered]:
+    """Finish whatever processes that are dead left half-way, everywhere."""
+    with left_behind() as places:
+        return [found for place in places if (found := finish(place)) is not None]
+
+
+def finish(place: Place) -> Recovered | None:
+    """Finish what a dead process left in one place; None if it left nothing."""
+    pending = place.load()
+    if pending is None:
+        return None
+    left: tuple[str, ...] = ()
+    if pending.switch is not None and pending.stage.exists():
+        switcher = Switcher(pending.switch)
+        switcher.forward(stubborn=True)
+        left = tuple(switcher.left)
+    _end(pending, place, keep=bool(left))
+    stage = pending.stage if left else None
+    return Recovered(folder=pending.folder, done=pending.switch is not None, stage=stage, left=left)
+
+
+def _end(pending: Pending, place: Place, *, keep: bool) -> None:
+    """As at the end of a change that was not interrupted: the record last, so that nothing stays behind unnoticed."""
+    if pending.lock is not None and pending.lock.parent.is_dir():
+        release_lock(pending.lock, pending.token)
+    if keep:
+        place.clear()
+        return
+    shutil.rmtree(pending.stage, ignore_errors=True)
+    place.clear()

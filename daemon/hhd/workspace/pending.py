@@ -1,0 +1,129 @@
+"""What this device has begun to write into folders and not ended: a record of each, so that a start can finish it.
+
+A record lies in hhd's own folder, never in the folder it speaks of, which may be anybody's. There is at most one for a
+folder, and a lock beside it that the kernel frees with its process: whoever gets the lock and finds a record, finds
+what a dead process left.
+"""
+
+from __future__ import annotations
+
+import contextlib
+import fcntl
+import hashlib
+import os
+from collections.abc import Iterator
+from dataclasses import dataclass
+from pathlib import Path
+
+from hhd.base.errors import RefusedError
+from hhd.base.files import replace, sync_folder
+from hhd.base.paths import data_folder, private_folder
+from hhd.workspace.switch import Switch
+from hhd_protocol.codec import Value, decode, encode
+from hhd_protocol.errors import FormatError
+
+VERSION = 1
+RECORD_BYTES_MAX = 1024 * 1024 * 1024
+"""A million changes take some 200 MB."""
+
+
+@dataclass(frozen=True, kw_only=True)
+class Pending:
+    """Something begun: `stage` is the folder where it is prepared.
+
+    `switch` None: nothing visible has changed yet, so the stage and the lock go. Else it is carried on.
+    `lock`: git's index.lock that we hold, recognised by its content, `token`.
+    """
+
+    folder: Path
+    stage: Path
+    lock: Path | None = None
+    token: bytes = b""
+    switch: Switch | None = None
+
+
+class Place:
+    """The records of one folder, locked: nobody else of this user writes into that folder through hhd."""
+
+    def __init__(self, name: str) -> None:
+        self.file = pending_folder() / f"{name}.cbor"
+
+    def load(self) -> Pending | None:
+        """What a dead process left; None if nothing. Raises RefusedError for a record that cannot be read."""
+        try:
+            raw = self.file.read_bytes()
+        except FileNotFoundError:
+            return None
+        try:
+            return _parse(decode(raw, bytes_max=RECORD_BYTES_MAX))
+        except FormatError as error:
+            raise RefusedError(f"{self.file} cannot be read ({error}); it says what was begun in a folder.") from None
+
+    def save(self, pending: Pending) -> None:
+        """Make `pending` what is left if this process dies."""
+        replace(self.file, [encode(_value(pending))])
+
+    def clear(self) -> None:
+        """Nothing is left to do."""
+        with contextlib.suppress(FileNotFoundError):
+            os.unlink(self.file)
+            sync_folder(self.file.parent)
+
+
+def pending_folder() -> Path:
+    """Where the records are."""
+    return private_folder(private_folder(data_folder()) / "pending")
+
+
+@contextlib.contextmanager
+def held(folder: Path) -> Iterator[Place]:
+    """Hold the place of `folder` while the block lasts; raises RefusedError if another process does."""
+    name = hashlib.sha256(os.fsencode(folder.absolute())).hexdigest()[:32]
+    with _locked(name) as free:
+        if not free:
+            raise RefusedError(f"Another hhd is writing into {folder}; nothing was changed. Try again later.")
+        yield Place(name)
+
+
+@contextlib.contextmanager
+def left_behind() -> Iterator[list[Place]]:
+    """Every place with a record whose process is dead, held while the block lasts."""
+    with contextlib.ExitStack() as stack:
+        found = []
+        for file in sorted(pending_folder().glob("*.cbor")):
+            if stack.enter_context(_locked(file.stem)):
+                found.append(Place(file.stem))
+        yield found
+
+
+@contextlib.contextmanager
+def _locked(name: str) -> Iterator[bool]:
+    fd = os.open(pending_folder() / f"{name}.lock", os.O_RDWR | os.O_CREAT | os.O_CLOEXEC | os.O_NOFOLLOW, 0o600)
+    try:
+        try:
+            fcntl.flock(fd, fcntl.LOCK_EX | fcntl.LOCK_NB)
+        except BlockingIOError:
+            yield False
+            return
+        yield True
+    finally:
+        os.close(fd)
+
+
+def _value(pending: Pending) -> Value:
+    lock = None if pending.lock is None else os.fsencode(pending.lock)
+    switch = None if pending.switch is None else pending.switch.value()
+    return [VERSION, os.fsencode(pending.folder), os.fsencode(pending.stage), lock, pending.token, switch]
+
+
+def _parse(value: Value) -> Pending:
+    match value:
+        case [1, bytes(folder), bytes(stage), (bytes() | None) as lock, bytes(token), switch]:
+            return Pending(
+                folder=Path(os.fsdecode(folder)),
+                stage=Path(os.fsdecode(stage)),
+                lock=None if lock is None else Path(os.fsdecode(lock)),
+                token=token,
+                switch=None if switch is None else Switch.parse(switch),
+            )
+    raise FormatError("it is not a record of this version")

@@ -1,0 +1,287 @@
+"""Killed at any write, a folder is the old or the new after the next start, and nothing is left over."""
+
+from __future__ import annotations
+
+import shutil
+from collections.abc import Callable, Iterator
+from dataclasses import dataclass
+from pathlib import Path
+
+import pytest
+from tests.workspace import faults
+from tests.workspace.by_hand import Pieces, capture, everything, git, looks, repository
+
+from hhd.base import beneath
+from hhd.base.errors import UserError
+from hhd.workspace.materialise import held, materialise, recover
+from hhd.workspace.pending import pending_folder
+from hhd.workspace.switch import Switcher
+from hhd_protocol.workspace import Capture
+
+
+@dataclass
+class Scene:
+    """A folder `template`, what it is to become, and how it is done to a copy of it."""
+
+    template: Path
+    wanted: Capture
+    now: Capture | None
+    pieces: Pieces
+    new: tuple[object, ...]
+
+    @property
+    def old(self) -> tuple[object, ...]:
+        return everything(self.template)
+
+    def fresh(self, at: Path) -> Path:
+        for left in (at, *at.parent.glob(f".{at.name}.hhd-*"), *at.parent.glob(".hhd-*")):
+            shutil.rmtree(left, ignore_errors=True)
+        if self.template.exists():
+            shutil.copytree(self.template, at, symlinks=True)
+            if (at / ".git").exists():
+                git(at, "update-index", "-q", "--refresh", check=False)
+        return at
+
+    def act(self, at: Path) -> None:
+        with held(at) as place:
+            materialise(self.wanted, self.pieces.get, at, place, now=self.now, last=self.now)
+
+
+def _busy(at: Path) -> Path:
+    """A change of every kind: content, mode, link, removal, rename, folder to file, commit, index, operation."""
+    (at / "a.txt").write_text("two\n")
+    git(at, "commit", "-qam", "two")
+    git(at, "checkout", "-q", "-b", "side")
+    (at / "a.txt").write_text("staged\n")
+    git(at, "add", "a.txt")
+    (at / "dir/run").chmod(0o644)
+    (at / "dir/b.txt").unlink()
+    (at / "link").unlink()
+    (at / "link").symlink_to("dir")
+    (at / "gone.txt").unlink()
+    (at / "gone.txt").mkdir()
+    (at / "gone.txt/inner").write_text("untracked\n")
+    (at / "deep/er").mkdir(parents=True)
+    (at / "deep/er/new").write_text("untracked\n")
+    return at
+
+
+def _new_repository(place: Path) -> Scene:
+    pieces = Pieces()
+    source = _busy(repository(place / "source"))
+    return Scene(place / "none", capture(source, pieces), None, pieces, everything(source))
+
+
+def _checkout(place: Path) -> Scene:
+    pieces = Pieces()
+    source, template = _busy(repository(place / "source")), repository(place / "template")
+    git(template, "stash", "list")
+    return Scene(template, capture(source, pieces, depth=None), capture(template, pieces), pieces, everything(source))
+
+
+def _back(place: Path) -> Scene:
+    """The other way: what was untracked goes, what was removed comes back."""
+    pieces = Pieces()
+    template, source = _busy(repository(place / "template")), repository(place / "source")
+    (source / "a.txt").write_text("two\n")
+    git(source, "commit", "-qam", "two")
+    now = capture(template, pieces)
+    return Scene(template, capture(source, pieces), now, pieces, everything(source))
+
+
+def _plain(place: Path) -> Scene:
+    pieces = Pieces()
+    source, template = _busy(repository(place / "source")), repository(place / "template")
+    for at in (source, template):
+        shutil.rmtree(at / ".git")
+    return Scene(template, capture(source, pieces), capture(template, pieces), pieces, everything(source))
+
+
+SCENES = {"new": _new_repository, "checkout": _checkout, "back": _back, "plain": _plain}
+
+
+@pytest.fixture(params=SCENES)
+def scene(request: pytest.FixtureRequest, tmp_path: Path) -> Scene:
+    place = tmp_path / "scene"
+    place.mkdir()
+    made: Callable[[Path], Scene] = SCENES[request.param]
+    return made(place)
+
+
+def _without_history(state: tuple[object, ...]) -> tuple[object, ...]:
+    """What arrives: not the refs, stashes and log of where it came from."""
+    return state[:2]
+
+
+def _insist(scene: Scene, at: Path, old: tuple[object, ...]) -> bool:
+    """The folder is the old (False) or the new (True), and clean of us."""
+    found = everything(at)
+    assert not list(pending_folder().glob("*.cbor"))
+    assert not [left for left in at.parent.rglob("*") if "hhd-" in left.name], "something was left over"
+    assert not list(at.glob(".git/index.lock"))
+    assert not list(at.glob(".git/refs/**/*.lock"))
+    if (at / ".git").exists():
+        git(at, "fsck", "--strict")
+    if found == old:
+        return False
+    assert _without_history(found) == _without_history(scene.new), "neither the old nor the new"
+    return True
+
+
+def _sample(total: int, step: int) -> Iterator[int]:
+    yield from range(step // 2, total - 6, step)
+    yield from range(total - 6, total, 1 if step == 1 else 3)
+
+
+def _kill_everywhere(scene: Scene, tmp_path: Path, step: int) -> None:
+    at = tmp_path / "work" / "target"
+    at.parent.mkdir()
+    old = everything(scene.fresh(at))
+    total = faults.count(lambda: scene.act(at))
+    assert _insist(scene, at, old), "the act itself does nothing"
+    ends = set()
+    for number in _sample(total, step):
+        scene.fresh(at)
+        assert faults.killed(lambda: scene.act(at), number)
+        assert [one for found in recover() for one in found.left] == []
+        ends.add(_insist(scene, at, old))
+    assert ends == {False, True}
+
+
+def test_killed_at_some_writes_it_is_the_old_or_the_new(scene: Scene, tmp_path: Path) -> None:
+    _kill_everywhere(scene, tmp_path, 23)
+
+
+@pytest.mark.long
+def test_killed_at_every_write_it_is_the_old_or_the_new(scene: Scene, tmp_path: Path) -> None:
+    _kill_everywhere(scene, tmp_path, 1)
+
+
+def _kill_the_recovery(scene: Scene, tmp_path: Path, step: int, inner: int) -> None:
+    at = tmp_path / "work" / "target"
+    at.parent.mkdir()
+    old = everything(scene.fresh(at))
+    total = faults.count(lambda: scene.act(at))
+    for number in _sample(total, step):
+        scene.fresh(at)
+        faults.killed(lambda: scene.act(at), number)
+        for again in range(inner // 2, 10_000, inner):
+            if not faults.killed(recover, again):
+                break
+        recover()
+        _insist(scene, at, old)
+
+
+def test_killed_while_it_recovers_it_is_still_one_of_them(scene: Scene, tmp_path: Path) -> None:
+    _kill_the_recovery(scene, tmp_path, 41, 9)
+
+
+@pytest.mark.long
+def test_killed_again_and_again_while_it_recovers(scene: Scene, tmp_path: Path) -> None:
+    _kill_the_recovery(scene, tmp_path, 5, 3)
+
+
+def _fill_the_disk(scene: Scene, tmp_path: Path, step: int) -> None:
+    at = tmp_path / "work" / "target"
+    at.parent.mkdir()
+    old = everything(scene.fresh(at))
+    total = faults.count(lambda: scene.act(at)) // 2
+    for number in _sample(total, step):
+        scene.fresh(at)
+        try:
+            with faults.full_disk(number):
+                scene.act(at)
+        except UserError as error:
+            said = error.exit
+        else:
+            said = None
+        recover()
+        done = _insist(scene, at, old)
+        assert done == (said is None) or said == 5, "what it says is not what it did"
+
+
+def test_a_disk_that_fills_at_some_writes_leaves_the_old(scene: Scene, tmp_path: Path) -> None:
+    _fill_the_disk(scene, tmp_path, 11)
+
+
+@pytest.mark.long
+def test_a_disk_that_fills_at_any_write_leaves_the_old(scene: Scene, tmp_path: Path) -> None:
+    _fill_the_disk(scene, tmp_path, 1)
+
+
+def test_without_recovery_a_kill_leaves_a_mix(tmp_path: Path) -> None:
+    """The control: the harness does kill in the middle of what is visible."""
+    place = tmp_path / "scene"
+    place.mkdir()
+    scene, at = _checkout(place), tmp_path / "work" / "target"
+    at.parent.mkdir()
+    old = everything(scene.fresh(at))
+    total = faults.count(lambda: scene.act(at))
+    mixes = 0
+    for number in range(total * 2 // 3, total, 5):
+        scene.fresh(at)
+        faults.killed(lambda: scene.act(at), number)
+        found = everything(at)
+        mixes += found != old and _without_history(found) != _without_history(scene.new)
+        recover()
+    assert mixes
+
+
+def test_where_things_cannot_change_places_it_is_done_in_two_steps(
+    scene: Scene, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    def cannot(*_: object) -> None:
+        raise OSError(22, "cannot")
+
+    monkeypatch.setattr(beneath, "_renamer", lambda: cannot)
+    at = tmp_path / "work" / "target"
+    at.parent.mkdir()
+    old = everything(scene.fresh(at))
+    scene.act(at)
+    assert _insist(scene, at, old)
+
+
+def test_what_a_person_saved_after_a_crash_is_left_alone(tmp_path: Path) -> None:
+    place = tmp_path / "scene"
+    place.mkdir()
+    scene, at = _checkout(place), tmp_path / "work" / "target"
+    at.parent.mkdir()
+    scene.fresh(at)
+    total = faults.count(lambda: scene.act(at))
+    for number in reversed(range(total)):
+        scene.fresh(at)
+        faults.killed(lambda: scene.act(at), number)
+        if (at / "a.txt").read_text() == "a\n" and not (at / "gone.txt").is_file():
+            break
+    (at / "a.txt").write_text("mine\n")
+    (found,) = recover()
+    assert (at / "a.txt").read_text() == "mine\n"
+    assert "a.txt" in found.left[0] and found.stage is not None
+    assert b"staged\n" in {one.read_bytes() for one in (found.stage / "new").iterdir() if one.is_file()}
+    assert not (at / ".git/index.lock").exists()
+
+
+def test_what_a_person_saves_while_it_is_done_has_it_taken_back(
+    scene: Scene, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    if scene.now is None:
+        return
+    at = tmp_path / "work" / "target"
+    at.parent.mkdir()
+    scene.fresh(at)
+    forward = Switcher.forward
+
+    def meddling(self: Switcher, **more: bool) -> None:
+        (at / "a.txt").write_text("mine\n")
+        forward(self, **more)
+
+    monkeypatch.setattr(Switcher, "forward", meddling)
+    before = {path: look for path, look in looks(at).items() if path != b"a.txt"}
+    with pytest.raises(UserError) as caught:
+        scene.act(at)
+    assert caught.value.exit == 3
+    after = looks(at)
+    assert after.pop(b"a.txt")[-1] == b"mine\n"  # type: ignore[index]
+    assert after == before
+    assert not (at / ".git/index.lock").exists()
+    assert not list(pending_folder().glob("*.cbor"))
