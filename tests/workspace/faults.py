@@ -30,7 +30,7 @@ _CALLS = (
     "chmod",
     "fchmod",
 )
-_TAKES_ROOM = frozenset({"open", "write", "writev", "mkdir", "link", "symlink", "fsync", "git"})
+_TAKES_ROOM = frozenset({"open", "write", "writev", "mkdir", "link", "symlink", "git"})
 
 
 class Faults:

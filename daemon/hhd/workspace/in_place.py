@@ -11,7 +11,6 @@ import os
 import secrets
 import shutil
 from collections.abc import Mapping
-from dataclasses import replace
 from pathlib import Path
 
 from hhd.base.beneath import Below, LinkInTheWay
@@ -222,15 +221,9 @@ class _Work:
                     f"{' '.join(switcher.left)} What was replaced is in {self.stage}."
                 ) from error
             self.keep_stage = False
-            self._forget_switch(pending)
+            self.place.forget_switch(pending, undone=True)
             raise
-
-    def _forget_switch(self, pending: Pending) -> None:
-        """Before the stage goes, bit by bit: a crash in the middle must not carry on with what is left of it."""
-        try:
-            self.place.save(replace(pending, switch=None))
-        except OSError:
-            self.place.clear()
+        self.place.forget_switch(pending)
 
     def _algorithm(self) -> str:
         return "sha1" if self.repository is None else self.repository.object_format.value

@@ -77,6 +77,7 @@ def finish(place: Place) -> Recovered | None:
         switcher = Switcher(pending.switch)
         switcher.forward(stubborn=True)
         left = tuple(switcher.left)
+        place.forget_switch(pending)
     _end(pending, place, keep=bool(left))
     stage = pending.stage if left else None
     return Recovered(folder=pending.folder, done=pending.switch is not None, stage=stage, left=left)

@@ -8,6 +8,7 @@ what a dead process left.
 from __future__ import annotations
 
 import contextlib
+import dataclasses
 import fcntl
 import hashlib
 import os
@@ -62,6 +63,18 @@ class Place:
     def save(self, pending: Pending) -> None:
         """Make `pending` what is left if this process dies."""
         replace(self.file, [encode(_value(pending))])
+
+    def forget_switch(self, pending: Pending, *, undone: bool = False) -> None:
+        """The change is made, or `undone`, and only the stage and the lock are left to go.
+
+        Said before the stage goes, bit by bit: a crash in the middle must not carry on with what is left of it. Where
+        it cannot be said (the disk is full), a change that was made may be gone through again, an undone one not.
+        """
+        try:
+            self.save(dataclasses.replace(pending, switch=None))
+        except OSError:
+            if undone:
+                self.clear()
 
     def clear(self) -> None:
         """Nothing is left to do."""

@@ -226,7 +226,10 @@ class Switcher:
     def _remove(self, number: bytes, change: Change) -> None:
         if stat_at(number, self._old) is not None:
             return
-        folder, name = self._parent(change)
+        try:
+            folder, name = self._parent(change)
+        except (FileNotFoundError, LinkInTheWay):
+            return  # There is nothing to remove where its folder is gone, or is a file.
         found = stat_at(name, folder)
         if found is None:
             return
