@@ -2,12 +2,14 @@
 
 What is checked: SQLite's own structure; that no row is missing (the tally); each row's seal; each object's name,
 which is the hash of its bytes; that every object that a checkpoint needs is here and opens under the key its
-reference says; with `read_data` also that every page and chunk decodes to what its id names.
+reference says; that every signed statement is here, in form, and says what stands beside it, its signature where
+the key is known; with `read_data` also that every page and chunk decodes to what its id names.
 """
 
 from __future__ import annotations
 
 import functools
+from collections.abc import Mapping
 from dataclasses import dataclass, field
 
 from hhd.store.checkpoints import Checkpoint
@@ -19,11 +21,13 @@ from hhd.store.objects import row_number, tally_name
 from hhd.store.reading import Reader, either_head
 from hhd.store.rows import NAME_BYTES
 from hhd.store.shelf import Item
+from hhd.store.statement_check import Fault, faults, record_fault
 from hhd.store.store import CHECKPOINT, SESSION, Store, refs_of
 from hhd.store.wal import read_log
 from hhd_protocol.errors import FormatError
-from hhd_protocol.ids import CheckpointId, FamilyId, ObjectName, SessionId, Sha256
+from hhd_protocol.ids import CheckpointId, DeviceId, FamilyId, ObjectName, SessionId, Sha256
 from hhd_protocol.images import ImageHead
+from hhd_protocol.lineage import Signed
 from hhd_protocol.objects import Ref, SealedObject, object_name
 
 
@@ -64,8 +68,10 @@ class Report:
 class Check:
     """One check of one store; `report` fills as it goes."""
 
-    def __init__(self, store: Store, *, read_data: bool = False) -> None:
+    def __init__(self, store: Store, *, read_data: bool = False, keys: Mapping[DeviceId, bytes] | None = None) -> None:
+        """`keys`: public keys of other devices, so that their signatures are checked as this device's own are."""
         self._store, self._read_data = store, read_data
+        self._keys = {**(keys or {}), store.device: store.public}
         self.report = Report()
         self.bad_rows: set[bytes] = set()
         self.bad_objects: set[ObjectName] = set()
@@ -149,10 +155,30 @@ class Check:
                     checkpoint = store.checkpoint(one)
                     if checkpoint.id != one or checkpoint.session != session:
                         raise DamagedStoreError("it is not what its id names")
+                    if fault := record_fault(checkpoint, self._keys):
+                        raise DamagedStoreError(fault)
                     self._checkpoints[one] = checkpoint, family
                 except (DamagedStoreError, MissingError) as error:
                     report.add(f"checkpoint {one.hex()[:16]}", error)
                     report.harm(session, one)
+            kept = [self._checkpoints[one][0] for one in ids if one in self._checkpoints]
+            signed = [made for checkpoint in kept if (made := checkpoint.signed()) is not None]
+            self._statements(session, signed if len(kept) == len(ids) else None)
+        try:
+            for session in set(store.statements.removed()) - set(report.sessions):
+                self._statements(session, [])
+        except DamagedStoreError as error:
+            report.add("list of removed sessions", error)
+
+    def _statements(self, session: SessionId, records: list[Signed] | None) -> None:
+        """Check what devices signed in a session; `records`: of its checkpoints, None if some are not sound."""
+        try:
+            found = list(faults(self._store, session, records, self._keys))
+        except DamagedStoreError as error:
+            found = [Fault(what=f"statements of session {session.hex()[:16]}", problem=str(error))]
+        for fault in found:
+            self.report.add(fault.what, fault.problem)
+            self.report.harm(session)
 
     def _ledger(self, scope: bytes, whose: str) -> bool:
         """Check that every row of a scope's logs and listings is here and opens."""

@@ -27,6 +27,7 @@ from hhd.store.objects import row_number, tally_name
 from hhd.store.rows import BLOCK_ENTRIES, Rows
 from hhd.store.salvage import Column, File
 from hhd.store.shelf import ITEM, ITEMS, Item, read_item
+from hhd.store.statement_repair import mend_statements, own_families, part_with_false_rows, statement_of
 from hhd.store.store import (
     CHECKPOINT,
     CHECKPOINTS,
@@ -41,6 +42,7 @@ from hhd_protocol.codec import decode, encode
 from hhd_protocol.crypto import derive, device_id, public_key
 from hhd_protocol.errors import FormatError
 from hhd_protocol.ids import CheckpointId, FamilyId, SessionId, StatementId
+from hhd_protocol.lineage import Signed
 from hhd_protocol.objects import SealedObject, object_name
 
 
@@ -147,7 +149,12 @@ def _rebuild(store: Store, result: Repaired) -> None:
     families: list[FamilyId] = []
     sessions: dict[SessionId, FamilyId] = {}
     items: list[Item] = []
+    statements: dict[StatementId, Signed] = {}
+    keys = {store.device: store.public}
     for name, value in _values(store):
+        if signed := statement_of(store, name, value):
+            statements[signed.id] = signed
+            continue
         fields = _decoded(value)
         match fields:
             case [1, bytes(), bytes(), list(), bytes(one)] if name == store.rows.name(FAMILY, b"", one):
@@ -172,8 +179,13 @@ def _rebuild(store: Store, result: Repaired) -> None:
         else:
             store.make_commons()
             result.lost.append("the keys of modules: each is stored anew when a session next needs it")
-        for session in found.keys() - sessions.keys():
-            family = _family_of(store, found[session].values(), families)
+        for signed in part_with_false_rows(store, found, keys, result.lost.append):
+            statements[signed.id] = signed
+        created = own_families(store, statements.values())
+        for session in (found.keys() | created.keys()) - sessions.keys():
+            family = _family_of(store, found.get(session, {}).values(), families)
+            if family is None and created.get(session) in families:
+                family = created[session]
             if family is not None:
                 store.rows.put(SESSION, b"", session, encode([1, family, session]))
                 sessions[session] = family
@@ -200,6 +212,8 @@ def _rebuild(store: Store, result: Repaired) -> None:
             result.done.append("the list of sessions was made again")
         for session in sessions:
             _relist_checkpoints(store, session, found.get(session, {}), result)
+        here = {session: found.get(session, {}) for session in sessions}
+        mend_statements(store, statements.values(), here, keys, result.done.append, result.lost.append)
 
 
 def _relist_checkpoints(

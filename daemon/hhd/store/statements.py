@@ -11,7 +11,7 @@ end of this device's own chain, stay when the session is removed.
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Iterable, Iterator
 from typing import TYPE_CHECKING
 
 from hhd.store.errors import DamagedStoreError
@@ -28,6 +28,7 @@ if TYPE_CHECKING:
 
 STATEMENT, STATEMENTS, TIP, TOMBSTONE, REMOVED = "statement", "statements", "tip", "tombstone", "removed"
 """Tables of rows: a statement by id; a session's ids in the order they came; ends of chains; tombstones by session."""
+_ONCE = (CheckpointBody, IntentBody, ReceiptBody)
 
 
 class Statements:
@@ -45,17 +46,14 @@ class Statements:
         if signed.session != session:
             raise FormatError("a statement speaks of another session than the one it came for")
         with self._store.transaction():
-            if self._known(session, signed.id):
+            if self._known(signed.id):
                 return signed
-            if isinstance(signed.body, CheckpointBody | IntentBody | ReceiptBody):
-                self._rows.put(STATEMENT, b"", signed.id, raw)
-            else:
-                self._rows.put_twice(STATEMENT, b"", signed.id, raw)
+            self.write(signed)
             if isinstance(signed.body, TombstoneBody):
                 self._bury(session, signed.id)
             else:
                 self._rows.enlist(STATEMENTS, session, signed.id)
-            self._follow(signed)
+            self.follow(signed)
         return signed
 
     def all(self, session: SessionId) -> list[Signed]:
@@ -64,30 +62,61 @@ class Statements:
 
     def get(self, session: SessionId, statement: StatementId) -> Signed | None:
         """Return one statement, None if it is not here (or is of another session); raises DamagedStoreError."""
-        raw = self._rows.get_either(STATEMENT, b"", statement) or self._store.record(statement)
+        raw = self.raw(statement) or self._store.record(statement)
         signed = None if raw is None else opened(statement, raw)
         return signed if signed is not None and signed.session == session else None
 
     def tip(self, session: SessionId, device: DeviceId) -> Signed | None:
-        """Return the last statement of `device` in `session`, None before its first."""
-        end = self._end(session, device)
-        return None if end is None else self.get(session, end[1])
+        """Return the last statement of `device` in `session`, None before its first.
+
+        Raises DamagedStoreError if that one is not here although it was: what is signed next would not follow it.
+        """
+        end = self.end(session, device)
+        if end is None:
+            return None
+        signed = self.get(session, end[1])
+        if signed is None:
+            raise DamagedStoreError(
+                f"What device {device.hex()[:16]} signed last in session {session.hex()[:16]} is missing; "
+                "run `hhd check`."
+            )
+        return signed
 
     def tombstones(self, session: SessionId) -> list[Signed]:
         """Return the tombstones of `session`, also when nothing else of it is here."""
+        return [self._insist(one) for one in self.tombstone_ids(session)]
+
+    def tombstone_ids(self, session: SessionId) -> list[StatementId]:
+        """Return the ids of the tombstones of `session`, in the order they came."""
         raw = self._rows.get_either(TOMBSTONE, b"", session) or b""
-        return [self._insist(StatementId(raw[at : at + 32])) for at in range(0, len(raw), 32)]
+        return [StatementId(raw[at : at + 32]) for at in range(0, len(raw), 32)]
 
     def removed(self) -> list[SessionId]:
         """Return the sessions that there are tombstones of, oldest first."""
         return [SessionId(StatementId(entry)) for entry in self._rows.listing(REMOVED, b"")]
 
-    # For the store
+    # For the store, its check and its repair
+
+    def end(self, session: SessionId, device: DeviceId) -> tuple[int, StatementId] | None:
+        """Return number and id of the last statement of `device` in `session`, whether or not it is here."""
+        raw = self._rows.get(TIP, session, device)
+        match decoded(raw, "end of a chain") if raw is not None else None:
+            case None if raw is None:
+                return None
+            case [int(seq), bytes(id)]:
+                return seq, StatementId(id)
+        raise DamagedStoreError(
+            f"The end of a chain in session {session.hex()[:16]} is not in the form it was written."
+        )
+
+    def raw(self, statement: StatementId) -> bytes | None:
+        """Return the bytes of a statement whose content, if it has any, is not here; None if there is none."""
+        return self._rows.get_either(STATEMENT, b"", statement)
 
     def committed(self, signed: Signed) -> None:
         """A checkpoint's row has its record from now on; within the transaction that wrote it."""
         self._rows.delete(STATEMENT, b"", signed.id)
-        self._follow(signed)
+        self.follow(signed)
 
     def forget(self, session: SessionId) -> None:
         """Remove the statements of a session that is being removed, tombstones excepted; within a transaction."""
@@ -110,15 +139,13 @@ class Statements:
         yield from self.tombstones(session)
 
     def _insist(self, statement: StatementId) -> Signed:
-        raw = self._rows.get_either(STATEMENT, b"", statement)
+        raw = self.raw(statement)
         if raw is None:
             raise DamagedStoreError(f"Statement {statement.hex()[:16]} is missing; run `hhd check`.")
         return opened(statement, raw)
 
-    def _known(self, session: SessionId, statement: StatementId) -> bool:
-        if self._rows.get_either(STATEMENT, b"", statement) is not None:
-            return True
-        return bool(self._store.record(statement))
+    def _known(self, statement: StatementId) -> bool:
+        return self.raw(statement) is not None or bool(self._store.record(statement))
 
     def _bury(self, session: SessionId, tombstone: StatementId) -> None:
         before = self._rows.get_either(TOMBSTONE, b"", session)
@@ -126,21 +153,32 @@ class Statements:
         if before is None:
             self._rows.enlist(REMOVED, b"", session)
 
-    def _end(self, session: SessionId, device: DeviceId) -> tuple[int, StatementId] | None:
-        raw = self._rows.get(TIP, session, device)
-        match decoded(raw, "end of a chain") if raw is not None else None:
-            case None if raw is None:
-                return None
-            case [int(seq), bytes(id)]:
-                return seq, StatementId(id)
-        raise DamagedStoreError(
-            f"The end of a chain in session {session.hex()[:16]} is not in the form it was written."
-        )
+    def write(self, signed: Signed) -> None:
+        """Write the row of a statement, those that nothing can stand in for twice; within a transaction."""
+        put = self._rows.put if isinstance(signed.body, _ONCE) else self._rows.put_twice
+        put(STATEMENT, b"", signed.id, signed.raw)
 
-    def _follow(self, signed: Signed) -> None:
+    def set_ends(self, session: SessionId, statements: Iterable[Signed]) -> bool:
+        """Make chains end where `statements`, all of a session, say; return whether an end that was noted is gone."""
+        ends: dict[DeviceId, tuple[int, StatementId]] = {}
+        for signed in statements:
+            here = signed.body.seq, signed.id
+            ends[signed.body.by] = max(ends.get(signed.body.by, here), here)
+        gone = False
+        for device, end in ends.items():
+            try:
+                noted = self.end(session, device)
+            except DamagedStoreError:
+                noted = None
+            gone = gone or (noted is not None and noted > end)
+            if noted != end:
+                self._rows.put(TIP, session, device, encode([*end]))
+        return gone
+
+    def follow(self, signed: Signed) -> None:
         """Make `signed` the end of its signer's chain if it is further along than what was here."""
         session, by, here = signed.session, signed.body.by, (signed.body.seq, signed.id)
-        end = self._end(session, by)
+        end = self.end(session, by)
         if end is None or here > end:
             self._rows.put(TIP, session, by, encode([here[0], here[1]]))
 

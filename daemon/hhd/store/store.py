@@ -108,7 +108,8 @@ class Store:
     ) -> None:
         self.folder, self.limits, self.database, self.now_ms = folder, limits, database, now_ms
         self.random, self._opened = random, opened
-        self.device: DeviceId = device_id(public_key(seed))
+        self.public = public_key(seed)
+        self.device: DeviceId = device_id(self.public)
         self.incarnation = Incarnation(random(16))
         """Drawn at each opening: what was acknowledged holds for one incarnation."""
         self._lock_key = derive(seed, "locks")

@@ -1,0 +1,249 @@
+"""`hhd check` names each statement that is gone, forged, or says otherwise than its row; repair mends what it can."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from dataclasses import replace
+from pathlib import Path
+
+import pytest
+from tests.store.conftest import SEED, Memory
+from tests.store.test_statements import DESKTOP, LAPTOP, create, intent, recorder, tombstone
+
+from hhd.store.check import Check, Report
+from hhd.store.checkpoints import Checkpoint, Payload
+from hhd.store.line import Line
+from hhd.store.repair import Repaired, repair
+from hhd.store.statements import REMOVED, STATEMENT, STATEMENTS, TIP, TOMBSTONE
+from hhd.store.store import CHECKPOINT, SESSION, Limits, Store
+from hhd_protocol.codec import encode
+from hhd_protocol.crypto import device_id, public_key
+from hhd_protocol.ids import CheckpointId, ObjectName, SessionId, StatementId
+from hhd_protocol.lineage import Signed, sign
+
+LIMITS = Limits(free_bytes_min=0)
+OTHER = device_id(public_key(DESKTOP))
+
+
+def opened(folder: Path) -> Store:
+    return Store.open(folder, seed=SEED, limits=LIMITS)
+
+
+class Told:
+    """A store with one owned session: a create record, two checkpoints, an intent of this device and one of another."""
+
+    def __init__(self, folder: Path) -> None:
+        self.folder = folder
+        with opened(folder) as store:
+            record = create()
+            self.session = record.session
+            family = store.create_session(self.session).family
+            body = replace(record.body, family=family)
+            store.remove_session(self.session)
+            record = sign(body, LAPTOP)
+            self.session = record.session
+            store.create_session(self.session)
+            store.statements.add(self.session, record.raw)
+            line, memory = Line(store, self.session), Memory(2)
+            self.first = line.checkpoint(snapshot=memory.snapshot(), sign=recorder(store, self.session))
+            self.intent = intent(store, self.session, self.session, 0)
+            store.statements.add(self.session, self.intent.raw)
+            memory.edit(1)
+            self.second = line.checkpoint(snapshot=memory.snapshot(), turn=True, sign=recorder(store, self.session))
+            self.theirs = intent(store, self.session, self.session, 0, seed=DESKTOP)
+            store.statements.add(self.session, self.theirs.raw)
+
+    def checked(self, *, read_data: bool = False) -> Report:
+        with opened(self.folder) as store:
+            return Check(store, read_data=read_data, keys={OTHER: public_key(DESKTOP)}).run()
+
+    def mended(self) -> Repaired:
+        result = repair(self.folder, seed=SEED, limits=LIMITS)
+        assert not result.report.findings and not self.checked(read_data=True).findings
+        return result
+
+
+@pytest.fixture
+def told(folder: Path) -> Told:
+    made = Told(folder)
+    assert not made.checked(read_data=True).findings
+    return made
+
+
+def test_a_sound_store_has_no_findings_and_repair_changes_nothing(told: Told) -> None:
+    assert not told.checked().findings
+    result = told.mended()
+    assert not result.done and not result.lost
+
+
+def written(store: Store, checkpoint: Checkpoint, id: CheckpointId) -> None:
+    store.rows.put(CHECKPOINT, b"", id, checkpoint.encoded())
+
+
+ZERO = CheckpointId(StatementId(bytes(32)))
+OTHERWISE: dict[str, Callable[[Checkpoint], Checkpoint]] = {
+    "parents": lambda c: replace(c, parents=(ZERO,)),
+    "content": lambda c: replace(c, payload=Payload(logs={"claude": c.payload.image or pytest.fail("no image")})),
+    "objects": lambda c: replace(c, objects=(*c.objects, ObjectName(bytes(32)))),
+    "position in the journal": lambda c: replace(c, journal=7),
+    "workspace": lambda c: replace(c, workspace=bytes(32)),
+    "border of a turn": lambda c: replace(c, turn=not c.turn),
+    "time": lambda c: replace(c, at_ms=c.at_ms + 1),
+}
+
+
+@pytest.mark.parametrize("what", OTHERWISE)
+def test_a_row_that_says_otherwise_than_its_record_is_named(told: Told, what: str) -> None:
+    with opened(told.folder) as store:
+        written(store, OTHERWISE[what](store.checkpoint(told.second)), told.second)
+    report = told.checked()
+    assert [finding.what for finding in report.findings] == [f"checkpoint {told.second.hex()[:16]}"]
+    assert f"another {what} than" in report.findings[0].problem
+    assert report.harmed == {told.session: {told.second}}
+    result = told.mended()
+    assert any("the record is kept" in lost for lost in result.lost)
+    with opened(told.folder) as store:
+        assert store.checkpoint_ids(told.session) == [told.first]
+        assert store.statements.get(told.session, told.second) is not None
+        last = store.statements.tip(told.session, store.device)
+        assert last is not None and last.id == told.second, "the chain goes on after what is kept"
+
+
+def test_a_row_of_another_session_than_its_record_is_named(told: Told) -> None:
+    with opened(told.folder) as store:
+        other = create(DESKTOP)
+        store.create_session(other.session)
+        written(store, replace(store.checkpoint(told.second), session=other.session), told.second)
+        store.rows.enlist("checkpoints", other.session, told.second)
+    findings = told.checked().findings
+    assert {finding.what for finding in findings} == {f"checkpoint {told.second.hex()[:16]}"}
+    assert any("another session" in finding.problem for finding in findings)
+
+
+def forged(signed: Signed, *, at: int = 0) -> bytes:
+    mark = bytearray(signed.signature)
+    mark[at] ^= 1
+    return encode([signed.message, bytes(mark)])
+
+
+@pytest.mark.parametrize("at", [0, 31, 63])
+def test_a_checkpoint_with_a_forged_signature_is_named_and_given_up(told: Told, at: int) -> None:
+    with opened(told.folder) as store:
+        checkpoint = store.checkpoint(told.second)
+        signed = checkpoint.signed()
+        assert signed is not None
+        false = replace(checkpoint, record=forged(signed, at=at))
+        with store.transaction():
+            store.rows.delete(CHECKPOINT, b"", told.second)
+            written(store, false, false.id)
+            store.rows.relist("checkpoints", told.session, [told.first, false.id])
+    report = told.checked()
+    assert [f.problem for f in report.findings if f.what == f"checkpoint {false.id.hex()[:16]}"] == [
+        "its signature does not hold"
+    ]
+    assert report.harmed[told.session] == {false.id}
+    assert any("its signature does not hold" in lost for lost in told.mended().lost)
+
+
+def test_an_intent_with_a_forged_signature_is_named_and_given_up(told: Told) -> None:
+    with opened(told.folder) as store:
+        false = forged(told.intent)
+        added = store.statements.add(told.session, false)
+    report = told.checked()
+    assert [(f.what, f.problem) for f in report.findings] == [
+        (f"statement {added.id.hex()[:16]}", "its signature does not hold")
+    ]
+    assert told.session in report.harmed
+    told.mended()
+    with opened(told.folder) as store:
+        assert store.statements.get(told.session, added.id) is None
+        assert store.statements.get(told.session, told.intent.id) == told.intent
+
+
+def test_a_signature_of_a_device_whose_key_is_not_known_is_no_finding(told: Told) -> None:
+    with opened(told.folder) as store:
+        store.statements.add(told.session, forged(told.theirs))
+        assert not Check(store).run().findings
+    assert told.checked().findings
+
+
+def test_a_statement_that_is_gone_is_named_and_taken_off_the_list(told: Told) -> None:
+    with opened(told.folder) as store:
+        store.rows.delete(STATEMENT, b"", told.intent.id)
+    assert [(f.what, f.problem) for f in told.checked().findings] == [
+        (f"statement {told.intent.id.hex()[:16]}", "it is missing")
+    ]
+    assert any(told.intent.id.hex()[:16] in lost for lost in told.mended().lost)
+
+
+def test_a_last_statement_that_is_gone_is_missed_although_nothing_names_it(told: Told) -> None:
+    with opened(told.folder) as store:
+        later = intent(store, told.session, told.session, 1)
+        store.statements.add(told.session, later.raw)
+        store.rows.delete(STATEMENT, b"", later.id)
+        listed = [entry for entry in store.rows.listing(STATEMENTS, told.session) if entry != later.id]
+        store.rows.relist(STATEMENTS, told.session, listed)
+    assert [f.problem for f in told.checked().findings] == ["its last statement is missing"]
+    assert any("last statement" in lost for lost in told.mended().lost)
+    with opened(told.folder) as store:
+        last = store.statements.tip(told.session, store.device)
+        assert last is not None and last.id == told.second
+
+
+def test_a_create_record_that_is_gone_is_missed(told: Told) -> None:
+    with opened(told.folder) as store:
+        store.rows.delete_both(STATEMENT, b"", told.session)
+        listed = [entry for entry in store.rows.listing(STATEMENTS, told.session) if entry != told.session]
+        store.rows.relist(STATEMENTS, told.session, listed)
+    assert [f.problem for f in told.checked().findings] == ["the record that created it is missing"]
+
+
+def test_one_copy_of_a_record_is_enough(told: Told) -> None:
+    with opened(told.folder) as store:
+        store.rows.delete(STATEMENT, b"", told.session)
+        assert store.statements.get(told.session, told.session) is not None
+        assert len(store.statements.all(told.session)) == 5
+
+
+def test_lists_ends_and_session_are_made_again_from_statements(told: Told) -> None:
+    with opened(told.folder) as store:
+        mark = tombstone(store, told.session)
+        store.statements.add(told.session, mark.raw)
+        before = {one.id for one in store.statements.all(told.session)}
+        with store.transaction():
+            store.rows.remove_log(STATEMENTS, told.session)
+            store.rows.remove_log(REMOVED, b"")
+            store.rows.delete_both(TOMBSTONE, b"", told.session)
+            store.rows.delete(TIP, told.session, store.device)
+            store.rows.delete(SESSION, b"", told.session)
+    assert told.checked().findings
+    told.mended()
+    with opened(told.folder) as store:
+        assert {one.id for one in store.statements.all(told.session)} == before
+        assert store.statements.tombstones(told.session) == [mark]
+        assert store.statements.removed() == [told.session]
+        last = store.statements.tip(told.session, store.device)
+        assert last == mark
+
+
+def test_a_session_of_which_only_the_create_record_is_left_is_made_again(folder: Path) -> None:
+    with opened(folder) as store:
+        family = store.create_session(SessionId(StatementId(bytes(32)))).family
+        record = sign(replace(create().body, family=family), LAPTOP)
+        store.create_session(record.session, family=family)
+        store.statements.add(record.session, record.raw)
+        with store.transaction():
+            store.rows.delete(SESSION, b"", record.session)
+        assert Check(store).run().findings
+    result = repair(folder, seed=SEED, limits=LIMITS)
+    assert not result.report.findings and record.session in result.report.sessions
+
+
+def test_held_statements_and_tombstones_alone_are_checked(folder: Path) -> None:
+    with opened(folder) as store:
+        record = create(DESKTOP)
+        store.statements.add(record.session, record.raw)
+        assert not Check(store).run().findings
+    assert not repair(folder, seed=SEED, limits=LIMITS).lost
+    with opened(folder) as store:
+        assert store.statements.all(record.session) == [record]
