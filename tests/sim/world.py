@@ -168,8 +168,8 @@ class World:
             self.crash_any: often(1.5),
             self.start_any: 6,
             self.sleep_any: often(1.5),
-            self.back_up_any: often(1),
-            self.restore_any: often(0.7),
+            self.back_up_any: often(2),
+            self.restore_any: often(2),
             self.die_any: often(0.25),
             self.cut_any: often(1.5),
             self.mend_any: 2,
@@ -225,7 +225,9 @@ class World:
         self.person_to(device)
         part = self._part(device)
         refusal = part.may_append()
-        if refusal is not None and refusal.why not in (Why.STALE,):
+        if refusal is not None and refusal.why is not Why.STALE:
+            if part.leg is not None and part.leg.running is not None:
+                self._end(device, part.leg.running, cancelled=False)
             heads = sorted(self._view(device).heads)
             outputs = self.wish(device, TakeOver(head=self.rng.choice(heads) if heads else None, reason="go on"))
             if not heads and any(isinstance(o, Refuse) for o in outputs):
@@ -657,6 +659,7 @@ class World:
         if part.leg is None:
             if self.wish(device, None) or not device.up:
                 return
+            part = self._part(device)
             refusal = part.may_append()
             if refusal is not None:
                 if self._view(device).owner == device.id:

@@ -80,7 +80,7 @@ def _next(part: Part, effects: Mapping[EffectId, Progress]) -> CheckpointDraft:
 def _settle(part: Part, effect: EffectId, word: Word) -> list[Output]:
     refusal = part.may_append()
     said = part.known.progress(part.known.view.main).get(effect)
-    if refusal is None and said in (Progress.ANSWERED, Progress.SETTLED):
+    if refusal is None and (said in (Progress.ANSWERED, Progress.SETTLED) or part.replied_to(effect)):
         refusal = Refusal(why=Why.ANSWERED)
     if refusal is None and part.leg is not None and part.leg.running == effect:
         refusal = Refusal(why=Why.RUNNING)

@@ -96,7 +96,8 @@ class Part:
                 leg = Leg(token=statement.token, head=statement.id, running=leg.running if leg else None)
             elif leg is not None and leg.token == statement.token:
                 leg = None
-        elif isinstance(statement, Record):
+        elif isinstance(statement, Record) and not (leg is not None and (leg.unsaved or leg.replied is not None)):
+            # A leg with work that is in no checkpoint stays, fenced from now on, until its closing checkpoint.
             leg = Leg(token=statement.id, head=statement.head) if statement.to == self.me else None
         elif isinstance(statement, Intent):
             assert leg is not None
@@ -119,13 +120,11 @@ class Part:
         assert view.token is not None
         if view.owner != self.me:
             return Refusal(why=Why.OWNER_REVOKED if view.owner_revoked else Why.NOT_OWNER)
-        if self.leg is not None and self.leg.token != view.token.id:
-            return Refusal(why=Why.STALE)
         if self._rolled_back(view.token.id):
             return Refusal(why=Why.ROLLED_BACK)
         if view.main is None and not self._unbegun():
             return Refusal(why=Why.HEAD_NOT_HERE if self._start_missing() else Why.SPLIT)
-        if self.leg is not None and self.leg.head != view.main:
+        if self.leg is not None and (self.leg.token, self.leg.head) != (view.token.id, view.main):
             return Refusal(why=Why.STALE)
         return None
 
@@ -136,6 +135,8 @@ class Part:
             return refusal
         if self.leg is not None and self.leg.running is not None:
             return Refusal(why=Why.RUNNING)
+        if self.replied_to(effect):
+            return Refusal(why=Why.ANSWERED)
         view = self.known.view
         assert view.token is not None
         said = self.known.progress(view.main).get(effect)
@@ -176,6 +177,10 @@ class Part:
             return None
         known = isinstance(self.known.statements.get(head), Checkpoint)
         return None if known and head not in view.held | view.refused else Refusal(why=Why.HEAD_NOT_HERE)
+
+    def replied_to(self, effect: EffectId) -> bool:
+        """Whether its reply is here, in no checkpoint yet."""
+        return self.leg is not None and self.leg.replied is not None and self.leg.replied[0] == effect
 
     @property
     def fenced(self) -> bool:
@@ -356,7 +361,7 @@ class Part:
         """What a closing checkpoint says itself: the effects that are open, or whose reply is in no checkpoint yet."""
         over = {None, Progress.ANSWERED, Progress.SETTLED}
         journal: dict[EffectId, Progress] = {
-            effect: Progress.ASKED if said is Progress.RERUN else said
+            effect: said
             for effect, said in line.items()
             if said not in over and self.known.kinds.get(effect, EffectKind.TOOL) is EffectKind.TOOL
         }
