@@ -98,8 +98,9 @@ def _sign(part: Part, draft: holding.Draft) -> Statement:
 def _part(me: DeviceId = LAPTOP, *, members: dict[DeviceId, Role] = FULL, mine: bool = True) -> Part:
     create = _create()
     known = Known(session=create.id, members=members, statements={create.id: create})
-    part = Part(me=me, known=known, tip=create.id if mine and me == LAPTOP else None, around=Around(woke_ms=0))
-    return part.loaded() if mine and me == LAPTOP else part
+    here = mine and me == LAPTOP
+    part = Part(me=me, known=known, tip=create.id if here else None, around=Around(woke_ms=0, attached=True))
+    return part.loaded() if here else part
 
 
 def _carry_out(part: Part, wish: holding.Wish | None, now_ms: int = 0) -> Part:

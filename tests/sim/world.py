@@ -189,15 +189,22 @@ class World:
                 elif device.part is None:
                     self.start(device)
         self._wake_sleepers()
+        self.settle_down()
+
+    def settle_down(self) -> None:
+        """All that is up exchange what they know and write what they owe, until nothing changes."""
         for _ in range(12):
-            before = [len(device.part.known.statements) for device in self.list if device.part]
+            before = self._sizes()
             self.exchange()
             for device in self.list:
                 if device.up:
                     self.carry_owed(device)
-            if before == [len(device.part.known.statements) for device in self.list if device.part]:
+            if before == self._sizes():
                 return
         raise AssertionError("the devices still have news for one another after twelve rounds")
+
+    def _sizes(self) -> list[int]:
+        return [len(device.part.known.statements) for device in self.list if device.part]
 
     def exchange(self) -> None:
         """Everybody asks everybody, and all messages arrive."""
@@ -228,12 +235,14 @@ class World:
         if refusal is not None and refusal.why is not Why.STALE:
             if part.leg is not None and part.leg.running is not None:
                 self._end(device, part.leg.running, cancelled=False)
-            heads = sorted(self._view(device).heads)
+            view = self._view(device)
+            sealed = [id for id in view.sealed if isinstance(part.known.statements[id], Checkpoint)]
+            heads = sorted(view.heads or sealed)
             outputs = self.wish(device, TakeOver(head=self.rng.choice(heads) if heads else None, reason="go on"))
             if not heads and any(isinstance(o, Refuse) for o in outputs):
                 self.reached["nothing left"] += 1
                 return
-        self.exchange()
+        self.settle_down()
         self.checks.one_owner(device.id)
         start = None
         for _ in range(40):
@@ -677,7 +686,7 @@ class World:
             self._end(device, part.leg.running, cancelled=self.rng.random() < 0.1)
             return
         refusal = part.may_append()
-        if refusal is not None and part.leg.replied is None:
+        if refusal is not None and (part.fenced or not (part.leg.replied or part.leg.unsaved)):
             self._refused(device, None, refusal.why)
             device.part = replace(part, leg=None)
             return

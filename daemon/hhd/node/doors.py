@@ -22,7 +22,7 @@ from hhd_protocol import lineage
 from hhd_protocol.holding import Around, Known, Leg, Part, Refusal, Why
 from hhd_protocol.ids import EffectId, SessionId, Sha256, StatementId
 from hhd_protocol.lineage import Signed
-from hhd_protocol.statements import Checkpoint, EffectKind, Intent, Progress, Receipt, Record, Revocation, Statement
+from hhd_protocol.statements import Checkpoint, EffectKind, Fact, Intent, Progress, Receipt, Record, Revocation
 
 _OVER = (Progress.ANSWERED, Progress.SETTLED)
 _NOT_YET = StatementId(bytes(32))
@@ -32,7 +32,7 @@ _NOT_YET = StatementId(bytes(32))
 def known(store: Store, me: Identity, session: SessionId, kinds: Mapping[EffectId, EffectKind] | None = None) -> Known:
     """Return every statement of `session` that is here, the signature of each found to hold or not."""
     group = members(store, me)
-    facts: dict[StatementId, Statement] = {}
+    facts: dict[StatementId, Fact] = {}
     for signed in store.statements.all(session):
         member = group.get(signed.body.by)
         # What this device signed came here by its own hand, or was checked when it came; its rows are sealed.
@@ -128,7 +128,7 @@ def _folded(part: Part) -> Part:
     assert view.token is not None
     record = statements[view.token.id]
     assert isinstance(record, Record)
-    kept: dict[StatementId, Statement] = {id: s for id, s in statements.items() if isinstance(s, Record | Revocation)}
+    kept: dict[StatementId, Fact] = {id: s for id, s in statements.items() if isinstance(s, Record | Revocation)}
     line: tuple[StatementId, ...] = ()
     open_effects = {e: said for e, said in part.known.progress(view.main).items() if said not in _OVER}
     for id in dict.fromkeys((record.head, view.main)):

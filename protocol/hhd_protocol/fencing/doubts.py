@@ -21,21 +21,33 @@ _RANK = {
 
 
 class Line:
-    """What the checkpoints up to one of them say of effects: how far each came, and under which tokens it was asked."""
+    """What the checkpoints up to one of them say of effects.
 
-    def __init__(self, progress: dict[EffectId, Progress], under: dict[EffectId, frozenset[StatementId]]) -> None:
-        self.progress, self.under = progress, under
+    How far each came; under which tokens it was asked; in which checkpoints, and whether `anew`, by a person's word.
+    """
+
+    def __init__(self) -> None:
+        self.progress: dict[EffectId, Progress] = {}
+        self.under: dict[EffectId, frozenset[StatementId]] = {}
+        self.asked: dict[EffectId, frozenset[StatementId]] = {}
+        self.anew: set[EffectId] = set()
 
     def say(self, checkpoint: Checkpoint) -> None:
         """Go on by one checkpoint."""
         for effect, said in checkpoint.effects.items():
             if said is Progress.RERUN or effect not in self.progress:
                 self.under[effect] = frozenset((checkpoint.token,))
+                self.asked[effect] = frozenset((checkpoint.id,))
+            if said is Progress.RERUN:
+                self.anew.add(effect)
             self.progress[effect] = said
 
     def copy(self) -> Line:
         """The same, to go on in another direction."""
-        return Line(dict(self.progress), dict(self.under))
+        line = Line()
+        line.progress, line.under, line.asked = dict(self.progress), dict(self.under), dict(self.asked)
+        line.anew = set(self.anew)
+        return line
 
     def join(self, other: Line) -> None:
         """Take in what another line says that a person joined to this one."""
@@ -43,12 +55,14 @@ class Line:
             here = self.progress.get(effect, said)
             self.progress[effect] = max(here, said, key=_RANK.__getitem__)
             self.under[effect] = self.under.get(effect, frozenset()) | other.under[effect]
+            self.asked[effect] = self.asked.get(effect, frozenset()) | other.asked[effect]
+        self.anew |= other.anew
 
 
 def line_of(ancestry: Iterable[Checkpoint]) -> Line:
     """Return what the last of `ancestry` rests on and says; parents come before children, all of them its ancestors."""
     order = list(ancestry)
-    line = Line({}, {})
+    line = Line()
     if all(len(checkpoint.parents) < 2 for checkpoint in order):  # Then it is one chain, as nearly always.
         for checkpoint in order:
             line.say(checkpoint)
@@ -62,7 +76,7 @@ def line_of(ancestry: Iterable[Checkpoint]) -> Line:
             if parent in here:
                 uses[parent] -= 1
                 before.append(ends[parent].copy() if uses[parent] else ends.pop(parent))
-        line = before[0] if before else Line({}, {})
+        line = before[0] if before else Line()
         for other in before[1:]:
             line.join(other)
         line.say(checkpoint)
@@ -74,8 +88,8 @@ class Doubts:
     """Effects that may have run although the main line holds no answer.
 
     An unanswered effect was asked (or, by a person's word, asked anew) under some token. Every token from that one on,
-    other than the top one, had a holder who may have started it. A holder is cleared by its release, which proves "not
-    started" unless its chain shows a roll-back, or by its closing checkpoint that says "asked".
+    other than the top one, had a holder who may have started it, until it is cleared. So had every token under which
+    another line speaks of the effect.
     """
 
     def __init__(
@@ -99,11 +113,16 @@ class Doubts:
         self._announced: dict[EffectId, set[StatementId]] = {}
         for intent in intents:
             self._note(intent)
-        self._late = {receipt.effect for receipt in receipts if self._is_late(receipt)}
+        late = [receipt for receipt in receipts if self._is_late(receipt)]
+        self._late = {receipt.effect for receipt in late}
+        self._late_evidence = {receipt.effect for receipt in late if not cutoffs.seals(receipt)}
         self._closings = [checkpoint for checkpoint in graph.counting if checkpoint.closing]
-        ancestry = graph.ancestry()
+        ancestry = graph.ancestry(graph.main)
         self._line = line_of(ancestry)
-        self._answered_elsewhere = self._receipts_elsewhere({checkpoint.id for checkpoint in ancestry})
+        self._lines: dict[StatementId | None, Line] = {}
+        main = {checkpoint.id for checkpoint in ancestry}
+        self._answered_elsewhere = self._receipts_elsewhere(main)
+        self._spoken_of_elsewhere = self._tokens_elsewhere(main)
         self.uncertain: frozenset[EffectId] = frozenset()
         self.evidence: frozenset[EffectId] = frozenset()
         self._look_at(self._line.progress.keys() | self._announced.keys() | self._pending | self._late)
@@ -123,10 +142,9 @@ class Doubts:
             self._announced.setdefault(intent.effect, set()).add(intent.token)
 
     def _is_late(self, receipt: Receipt) -> bool:
-        """Whether it shows that another than the owner ran the effect."""
+        """Whether it shows that another than the owner ran the effect; a revoked device's word raises doubt too."""
         top = self._chain.top
-        counts = receipt.signature_good and self._by_its_holder(receipt) and not self._cutoffs.seals(receipt)
-        return counts and top is not None and receipt.token != top.id
+        return receipt.signature_good and self._by_its_holder(receipt) and top is not None and receipt.token != top.id
 
     def _by_its_holder(self, said: Intent | Receipt) -> bool:
         token = self._chain.records.get(said.token)
@@ -138,7 +156,7 @@ class Doubts:
         looked = frozenset(effects)
         found = {effect for effect in looked if self._is_uncertain(effect)}
         self.uncertain = (self.uncertain - looked) | found
-        self.evidence = self.uncertain & (self._answered_elsewhere | self._late)
+        self.evidence = self.uncertain & (self._answered_elsewhere | self._late_evidence)
 
     def _is_uncertain(self, effect: EffectId) -> bool:
         said = self._line.progress.get(effect)
@@ -149,6 +167,8 @@ class Doubts:
             if effect in self._late:
                 return True
             tokens = tokens.union(self._announced.get(effect, ()))
+            if said is not None:
+                tokens = tokens.union(self._spoken_of_elsewhere.get(effect, ()))
         return (said is None and effect in self._pending) or self._may_have_run(effect, tokens, said)
 
     def _may_have_run(self, effect: EffectId, tokens: frozenset[StatementId], said: Progress | None) -> bool:
@@ -174,18 +194,49 @@ class Doubts:
         return found
 
     def _cleared(self, effect: EffectId, token: StatementId, *, asked_there: bool) -> bool:
-        # A holder that asked the effect itself, but whose closing journal no longer knows it, proves nothing.
+        """Whether the holder of `token` proved that it did not start the effect since it was last asked.
+
+        Its release and its closing checkpoint prove that, by what the line that they end says; not if its chain shows a
+        roll-back, since then it may have forgotten.
+        """
+        if self._chain.records[token].to in self._cutoffs.rolled_back:
+            return False
+        # A holder that asked the effect itself, but whose line no longer knows it, proves nothing.
         unknown = Progress.STARTED if asked_there else Progress.ASKED
-        holder = self._chain.records[token].to
-        if holder not in self._cutoffs.rolled_back and any(
-            record.kind is RecordKind.RELEASE and self._chain.standings[record.id] is Standing.COUNTS
-            for record in self._children.get(token, ())
-        ):
-            return True
-        return any(
-            checkpoint.token == token and checkpoint.journal.get(effect, unknown) is Progress.ASKED
-            for checkpoint in self._closings
-        )
+        for record in self._children.get(token, ()):
+            if record.kind is RecordKind.RELEASE and self._chain.standings[record.id] is Standing.COUNTS:
+                said = self._line_to(record.head).progress.get(effect, unknown)
+                if self._not_started(effect, said, record.head):
+                    return True
+        for checkpoint in self._closings:
+            if checkpoint.token == token:
+                said = checkpoint.journal.get(effect, unknown)
+                if self._not_started(effect, said, checkpoint.id):
+                    return True
+        return False
+
+    def _not_started(self, effect: EffectId, said: Progress, head: StatementId | None) -> bool:
+        """Whether the word `said` at the end of a line means that nothing was started that the main line asks for.
+
+        Where a person had asked anew, it speaks of the time since: another line that asked before learns nothing.
+        """
+        line = self._line_to(head)
+        since = effect not in line.anew or self._line.asked.get(effect, frozenset()) <= line.asked[effect]
+        return said in (Progress.ASKED, Progress.RERUN) and since
+
+    def _line_to(self, head: StatementId | None) -> Line:
+        if head not in self._lines:
+            self._lines[head] = line_of(self._graph.ancestry(head))
+        return self._lines[head]
+
+    def _tokens_elsewhere(self, main: set[StatementId]) -> dict[EffectId, set[StatementId]]:
+        """By effect: the tokens under which other lines speak of it, so that it may have been run there."""
+        found: dict[EffectId, set[StatementId]] = {}
+        for id, checkpoint in self._graph.checkpoints.items():
+            if id not in main and self._graph.standings[id] is not Standing.REFUSED:
+                for effect in checkpoint.effects:
+                    found.setdefault(effect, set()).add(checkpoint.token)
+        return found
 
     def _receipts_elsewhere(self, main: set[StatementId]) -> frozenset[EffectId]:
         return frozenset(

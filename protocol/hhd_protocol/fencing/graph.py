@@ -92,12 +92,12 @@ class Graph:
             at = followers[0]
         return at
 
-    def ancestry(self) -> list[Checkpoint]:
-        """The checkpoints from the session's start to the main tip, parents first; empty without a tip."""
-        if self.main is None:
+    def ancestry(self, head: StatementId | None) -> list[Checkpoint]:
+        """The checkpoints from the session's start to `head`, parents first; empty without a head."""
+        if head is None:
             return []
         found: set[StatementId] = set()
-        queue = [self.main]
+        queue = [head]
         while queue:
             id = queue.pop()
             if id in self.checkpoints and id not in found:

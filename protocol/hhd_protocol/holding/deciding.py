@@ -128,17 +128,15 @@ def _release(part: Part, to: DeviceId, transfer: TransferId, now_ms: int) -> lis
 
 
 def _take_over(part: Part, head: StatementId | None, reason: str) -> list[Output]:
-    refusal = part.may_take_over(head)
-    if refusal is not None:
-        return [Refuse(refusal=refusal)]
-    view = part.known.view
-    assert view.token is not None
+    refusal, before = part.may_take_over(head), part.highest()
+    if refusal is not None or before is None:
+        return [Refuse(refusal=refusal or Refusal(why=Why.NO_RECORD))]
     draft = RecordDraft(
         kind=RecordKind.TAKEOVER,
         to=part.me,
-        prev=view.token.id,
-        number=view.token.number + 1,
-        head=view.main if head is None else head,
+        prev=before.id,
+        number=before.number + 1,
+        head=part.known.view.main if head is None else head,
         after=part.after,
         reason=reason,
     )

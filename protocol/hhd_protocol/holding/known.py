@@ -8,7 +8,7 @@ from functools import cached_property
 
 from hhd_protocol import fencing
 from hhd_protocol.ids import DeviceId, EffectId, StatementId
-from hhd_protocol.statements import Checkpoint, EffectKind, Intent, Progress, Record, Revocation, Role, Statement
+from hhd_protocol.statements import Checkpoint, EffectKind, Fact, Progress, Role
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -17,10 +17,10 @@ class Known:
 
     session: StatementId
     members: Mapping[DeviceId, Role]
-    statements: Mapping[StatementId, Statement]
+    statements: Mapping[StatementId, Fact]
     kinds: Mapping[EffectId, EffectKind] = field(default_factory=dict)
 
-    def plus(self, statements: Iterable[Statement]) -> Known:
+    def plus(self, statements: Iterable[Fact]) -> Known:
         """The same with `statements`; the very same when all of them are here."""
         fresh = {statement.id: statement for statement in statements if statement.id not in self.statements}
         return replace(self, statements={**self.statements, **fresh}) if fresh else self
@@ -28,15 +28,10 @@ class Known:
     @cached_property
     def view(self) -> fencing.View:
         """What the statements mean."""
-        return fencing.resolve(
-            session=self.session,
-            members=self.members,
-            records=[s for s in self.statements.values() if isinstance(s, Record)],
-            checkpoints=[s for s in self.statements.values() if isinstance(s, Checkpoint)],
-            revocations=[s for s in self.statements.values() if isinstance(s, Revocation)],
-            intents=[s for s in self.statements.values() if isinstance(s, Intent)],
-            kinds=self.kinds,
+        found = fencing.Resolved(
+            session=self.session, members=self.members, facts=self.statements.values(), kinds=self.kinds
         )
+        return found.view
 
     def progress(self, head: StatementId | None) -> dict[EffectId, Progress]:
         """How far each effect came on the line that ends at `head`."""

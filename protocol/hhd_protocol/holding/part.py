@@ -13,11 +13,13 @@ from hhd_protocol.limits import SUSPENDED_MS_MAX, WAKE_WAIT_MS_MAX
 from hhd_protocol.statements import (
     Checkpoint,
     EffectKind,
+    Fact,
     Intent,
     Progress,
     Receipt,
     Record,
     RecordKind,
+    Revocation,
     Role,
     Statement,
 )
@@ -83,12 +85,12 @@ class Part:
     denied: frozenset[StatementId] = frozenset()
     leg: Leg | None = None
 
-    def learned(self, *statements: Statement) -> Part:
+    def learned(self, *statements: Fact) -> Part:
         """The part that also knows `statements`, whoever sent them; itself when they are known."""
         known = self.known.plus(statements)
         return self if known is self.known else replace(self, known=known)
 
-    def signed(self, statement: Statement) -> Part:
+    def signed(self, statement: Fact) -> Part:
         """The part after this store signed `statement` and made it durable."""
         leg = self.leg
         if isinstance(statement, Checkpoint):
@@ -117,13 +119,15 @@ class Part:
         refusal = self._may_hold()
         if refusal is not None:
             return refusal
-        assert view.token is not None
+        if view.token is None:
+            return Refusal(why=Why.OWNER_REVOKED)
         if view.owner != self.me:
             return Refusal(why=Why.OWNER_REVOKED if view.owner_revoked else Why.NOT_OWNER)
         if self._rolled_back(view.token.id):
             return Refusal(why=Why.ROLLED_BACK)
-        if view.main is None and not self._unbegun():
-            return Refusal(why=Why.HEAD_NOT_HERE if self._start_missing() else Why.SPLIT)
+        refusal = self._no_tip()
+        if refusal is not None:
+            return refusal
         if self.leg is not None and (self.leg.token, self.leg.head) != (view.token.id, view.main):
             return Refusal(why=Why.STALE)
         return None
@@ -172,9 +176,7 @@ class Part:
         if self.leg is not None and self.leg.running is not None:
             return Refusal(why=Why.RUNNING)
         if head is None:
-            if view.main is None and not self._unbegun():
-                return Refusal(why=Why.HEAD_NOT_HERE if self._start_missing() else Why.SPLIT)
-            return None
+            return self._no_tip()
         known = isinstance(self.known.statements.get(head), Checkpoint)
         return None if known and head not in view.held | view.refused else Refusal(why=Why.HEAD_NOT_HERE)
 
@@ -227,31 +229,36 @@ class Part:
 
     def _may_hold(self) -> Refusal | None:
         view = self.known.view
-        if view.token is None:
+        if self.highest() is None:
             return Refusal(why=Why.NO_RECORD)
+        if view.removed:
+            return Refusal(why=Why.REMOVED)
         if self.known.members.get(self.me) is not Role.FULL:
             return Refusal(why=Why.NOT_FULL)
         return Refusal(why=Why.REVOKED) if self.me in view.revoked else None
 
-    def _unbegun(self) -> bool:
-        """Whether the token names no head and nothing was made under it: the first checkpoint is still to come."""
-        token = self.known.view.token
-        assert token is not None
-        record = self.known.statements[token.id]
-        return (
-            isinstance(record, Record)
-            and record.head is None
-            and not any(isinstance(s, Checkpoint) and s.token == token.id for s in self.known.statements.values())
-        )
-
-    def _start_missing(self) -> bool:
+    def highest(self) -> Record | None:
+        """The record that a takeover follows: the winner or, where revocations sealed all, the highest of those."""
         view = self.known.view
-        assert view.token is not None
-        record = self.known.statements[view.token.id]
-        assert isinstance(record, Record)
-        return record.head is not None and (
+        out = view.held | view.refused
+        records = [s for s in self.known.statements.values() if isinstance(s, Record) and s.id not in out]
+        if view.token is not None:
+            records = [record for record in records if record.id == view.token.id]
+        return max(records, key=lambda record: (record.number, record.id), default=None)
+
+    def _no_tip(self) -> Refusal | None:
+        """Why there is no tip to go on from; None where there is one, or where the first checkpoint is to come."""
+        view = self.known.view
+        record = self.highest()
+        assert record is not None
+        if view.main is not None:
+            return None
+        if record.head is not None and (
             record.head not in self.known.statements or record.head in view.held | view.refused
-        )
+        ):
+            return Refusal(why=Why.HEAD_NOT_HERE)
+        made = any(isinstance(s, Checkpoint) and s.token == record.id for s in self.known.statements.values())
+        return None if record.head is None and not made else Refusal(why=Why.SPLIT)
 
     def _own_line(self) -> set[StatementId]:
         """The statements that this store signed, as its tip leads to them."""
@@ -311,9 +318,10 @@ class Part:
         return frozenset(full - {self.me} - self.known.view.revoked)
 
     def _asks_others(self) -> bool:
-        """Whether an effect or a release has to wait for what others know."""
+        """Whether an effect or a release has to wait for what others know; who signed here has its own share."""
         others = self._others()
-        if not others & self.acknowledged_by:
+        signed = {s.by for s in self.known.statements.values() if not isinstance(s, Revocation)}
+        if not others & (self.acknowledged_by | signed):
             return False
         answered = self.around.answered & others
         return not answered or bool((self.around.connected & others) - answered)

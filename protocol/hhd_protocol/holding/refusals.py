@@ -27,6 +27,7 @@ class Why(enum.Enum):
     OTHER_REQUEST = "other-request"
     RUNNING = "running"
     UNSAVED = "unsaved"
+    REMOVED = "removed"
     NO_TARGET = "no-target"
 
 
@@ -68,6 +69,7 @@ WORDS: Mapping[Why, tuple[str, WayOut]] = {
     Why.OTHER_REQUEST: ("another request was started at this place of the session", WayOut.SETTLE),
     Why.RUNNING: ("an effect is running", WayOut.FINISH),
     Why.UNSAVED: ("there is work here that is in no checkpoint yet", WayOut.FINISH),
+    Why.REMOVED: ("a person removed this session everywhere", WayOut.NONE),
     Why.NO_TARGET: ("a session is released to another full member", WayOut.NONE),
 }
 
