@@ -69,7 +69,17 @@ def session(store: Store, name: str) -> Listed:
 
 def checkpoint(store: Store, session: SessionId, name: str) -> CheckpointId:
     """Return the checkpoint of `session` that `name`, an id or its begin, means."""
-    return _by_id(store.checkpoint_ids(session), name, "checkpoint of this session")
+    return checkpoint_of(store.checkpoint_ids(session), name)
+
+
+def checkpoint_of(ids: Sequence[CheckpointId], name: str) -> CheckpointId:
+    """Return the one of `ids` that `name`, an id or its begin, means."""
+    wanted = _folded(name)
+    found = [one for one in ids if one.hex().startswith(wanted)] if wanted else []
+    if len(found) == 1:
+        return found[0]
+    things = [Named(one.hex()) for one in found]
+    return found[chosen(name, things, "checkpoint of this session")]
 
 
 def head(heads: Iterable[CheckpointId], name: str, names: dict[CheckpointId, str] | None = None) -> CheckpointId:
@@ -84,10 +94,6 @@ def device(devices: Iterable[tuple[DeviceId, str]], name: str) -> DeviceId:
     known = list(devices)
     things = [Named(device_text(one).replace("-", ""), (title, device_text(one))) for one, title in known]
     return known[chosen(name, things, "device")][0]
-
-
-def _by_id(ids: Sequence[CheckpointId], name: str, what: str) -> CheckpointId:
-    return ids[chosen(name, [Named(one.hex()) for one in ids], what)]
 
 
 def _session_id(store: Store, name: str) -> SessionId | None:

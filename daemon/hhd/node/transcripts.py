@@ -55,3 +55,14 @@ def shared(store: Store, one: Checkpoint, other: Checkpoint) -> int:
         if (end := last.rfind(b"\n")) >= 0:
             return begin + end + 1
     return 0
+
+
+def begins(store: Store, one: Checkpoint, other: Checkpoint) -> bool:
+    """Whether the transcript at `one` is stored as the very begin of the one at `other`; raises ThinnedError."""
+    mine, theirs = one.payload.logs.get(TRANSCRIPT), other.payload.logs.get(TRANSCRIPT)
+    if mine is None or theirs is None:
+        return mine is None
+    store.reader_of(one)
+    reader = store.reader_of(other)
+    chunks = reader.log_chunks(mine)
+    return reader.log_chunks(theirs)[: len(chunks)] == chunks

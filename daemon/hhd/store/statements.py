@@ -60,6 +60,11 @@ class Statements:
         """Return every statement of `session`, in the order they came here by kind; raises DamagedStoreError."""
         return list(self._each(session))
 
+    def listed(self, session: SessionId) -> list[StatementId]:
+        """Return the ids of a session's statements in the order they came; those that came as checkpoints are not in
+        it, nor are tombstones."""
+        return [StatementId(entry) for entry in self._rows.listing(STATEMENTS, session)]
+
     def get(self, session: SessionId, statement: StatementId) -> Signed | None:
         """Return one statement, None if it is not here (or is of another session); raises DamagedStoreError."""
         raw = self.raw(statement) or self._store.record(statement)

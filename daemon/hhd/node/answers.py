@@ -1,0 +1,155 @@
+"""What the verbs on sessions answer: plain values, of text, numbers, bytes and tuples of them.
+
+Ids are in hex, devices as a person reads them. Texts are as they came, of unknown origin: whoever prints one makes it
+visible first.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+from hhd.node.folding import Said
+
+
+@dataclass(frozen=True, kw_only=True)
+class Device:
+    """A device: its id as a person reads it, its name ("" if it has none), and whether it is this one."""
+
+    id: str
+    name: str
+    here: bool
+
+
+@dataclass(frozen=True, kw_only=True)
+class Head:
+    """One end of a session's work.
+
+    `main`: the tip of the owner's line. `standing`: "head", or why it is none though it is kept: "held" (something it
+    stands on is not here) or "sealed" (from a revoked device). `fork`: the checkpoint where it parts from the main
+    line, None for the main head itself or where they have nothing in common. `turns`, `effects`, `files`: past that
+    fork; of the main head, past the nearest fork. `files` is None where the content is gone.
+    """
+
+    id: str
+    device: Device
+    at_ms: int
+    token: int | None
+    main: bool
+    picked: bool
+    standing: str
+    fork: str | None
+    turns: int
+    effects: int
+    files: tuple[str, ...] | None
+
+
+@dataclass(frozen=True, kw_only=True)
+class Heads:
+    """The heads of a session, the main one first."""
+
+    session: str
+    title: str
+    heads: tuple[Head, ...]
+
+
+@dataclass(frozen=True, kw_only=True)
+class Logged:
+    """One statement of a session.
+
+    `position`: where it stands in this device's log; asked for what follows it, the log goes on from there. `kind`:
+    create, release, takeover, checkpoint, intent, receipt or tombstone. `number`: in the chain of its device. `token`:
+    of the record it is under, or is. `effects`: position and progress of each that it speaks of. `standing`: counts,
+    held, refused or sealed. `note`: for whom, why, or what was asked.
+    """
+
+    position: str
+    id: str
+    kind: str
+    device: Device
+    number: int
+    at_ms: int
+    token: int | None
+    turn: bool
+    effects: tuple[tuple[int, str], ...]
+    standing: str
+    thinned: bool
+    head: bool
+    note: str
+
+
+@dataclass(frozen=True, kw_only=True)
+class Side:
+    """One side of a difference: a head, and what was done past the place where the two part."""
+
+    head: str
+    device: Device
+    at_ms: int
+    token: int | None
+    turns: int
+    calls: int
+    files: tuple[str, ...]
+    lines: tuple[Said, ...]
+
+
+@dataclass(frozen=True, kw_only=True)
+class Difference:
+    """Two heads from where they part: `fork` is the checkpoint (None: nothing in common), `turn` the number of model
+    calls before it (None: not known)."""
+
+    session: str
+    title: str
+    fork: str | None
+    turn: int | None
+    one: Side
+    other: Side
+
+
+@dataclass(frozen=True, kw_only=True)
+class Shown:
+    """A session and where it stands; `head` is the one that is shown, None before the first checkpoint."""
+
+    session: str
+    title: str
+    program: str
+    state: str
+    waiting: str
+    owner: Device
+    token: int | None
+    head: str | None
+    heads: int
+    archived: bool
+    at_ms: int
+    turns: int
+    folder: str
+
+
+@dataclass(frozen=True, kw_only=True)
+class Removal:
+    """What removing a session destroys, or destroyed.
+
+    `heads`: ids of its heads. `bytes`: of content that it uses; what forks share stays. `everywhere`: on the other
+    devices of this person too, when they hear of it.
+    """
+
+    session: str
+    title: str
+    heads: tuple[str, ...]
+    checkpoints: int
+    turns: int
+    bytes: int
+    everywhere: bool
+
+
+@dataclass(frozen=True, kw_only=True)
+class Forked:
+    """A new session of the same family: from which session and checkpoint, if that is known here or said.
+
+    `fresh`: False where it was there already. `by`: the device that sealed the capsule it was made of, "" if none did.
+    """
+
+    session: str
+    title: str
+    origin: str | None
+    checkpoint: str | None
+    fresh: bool = True
+    by: str = ""

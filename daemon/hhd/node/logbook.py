@@ -1,0 +1,202 @@
+"""The log of a session: every statement that is here of it, each with its position on this device.
+
+Statements are listed in the store in the order they came, in three lists: checkpoints with content, tombstones, all
+others. A position counts along each, so whoever names one is told exactly what came after it, here, however late it
+was signed elsewhere.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator
+from dataclasses import dataclass
+
+from hhd.base.errors import UsageError
+from hhd.node.answers import Logged
+from hhd.node.devices import Devices
+from hhd.node.lineages import Lineage
+from hhd.store.errors import MissingError
+from hhd.store.store import Store
+from hhd_protocol.bodies import (
+    CheckpointBody,
+    CreateBody,
+    IntentBody,
+    ReceiptBody,
+    ReleaseBody,
+    TakeoverBody,
+    TombstoneBody,
+)
+from hhd_protocol.ids import CheckpointId, SessionId, StatementId
+from hhd_protocol.lineage import Signed
+
+KINDS = {
+    CreateBody: "create",
+    ReleaseBody: "release",
+    TakeoverBody: "takeover",
+    CheckpointBody: "checkpoint",
+    IntentBody: "intent",
+    ReceiptBody: "receipt",
+    TombstoneBody: "tombstone",
+}
+
+NOWHERE = StatementId(b"")
+"""In the list of others, the place of a checkpoint whose content came later: it is told from its own list."""
+
+
+@dataclass(frozen=True, kw_only=True)
+class Position:
+    """How much of a session's lists was seen: its checkpoints with content, its tombstones, its other statements."""
+
+    checkpoints: int = 0
+    others: int = 0
+    tombstones: int = 0
+
+    @classmethod
+    def parse(cls, text: str) -> Position:
+        """The position that `text` says; raises UsageError."""
+        parts = text.split(".")
+        if len(parts) != 3 or not all(part.isascii() and part.isdecimal() and len(part) < 10 for part in parts):
+            raise UsageError("A position is three numbers with dots between, as 'hhd log' prints it.")
+        checkpoints, others, tombstones = map(int, parts)
+        return cls(checkpoints=checkpoints, others=others, tombstones=tombstones)
+
+    def __str__(self) -> str:
+        return f"{self.checkpoints}.{self.others}.{self.tombstones}"
+
+
+@dataclass(frozen=True, kw_only=True)
+class Logbook:
+    """Tells the log of one session; `read` gives its lineage as it is now, `devices` who is who."""
+
+    store: Store
+    session: SessionId
+    read: Callable[[], Lineage]
+    devices: Devices
+
+    def since(self, position: Position) -> tuple[list[Logged], Position]:
+        """Return what came after `position`, and the position behind it."""
+        with self.store.snapshot():
+            lists = (
+                [StatementId(one) for one in self.store.checkpoint_ids(self.session)],
+                self.store.statements.listed(self.session),
+                [one.id for one in self.store.statements.tombstones(self.session)],
+            )
+            end = Position(checkpoints=len(lists[0]), others=len(lists[1]), tombstones=len(lists[2]))
+            if end == position:
+                return [], end
+            lineage = self.read()
+        signed = {one.id: one for one in lineage.signed}
+        checkpoints, others, tombstones = lists
+        with_content = set(checkpoints)
+        others = [NOWHERE if id in with_content else id for id in others]
+        start = (position.checkpoints, position.others, position.tombstones)
+        queues = [
+            [(place, signed[id]) for place, id in enumerate(ids[seen:], seen + 1) if id in signed]
+            for ids, seen in zip((checkpoints, others, tombstones), start, strict=True)
+        ]
+        return [self._logged(one, at, lineage) for one, at in _merged(queues, start)], end
+
+    def follow(self, position: Position, wait: Callable[[], bool]) -> Iterator[Logged]:
+        """Yield what came after `position`, then what comes, until `wait`, which waits a moment, returns False."""
+        while True:
+            fresh, position = self.since(position)
+            yield from fresh
+            if not wait():
+                return
+
+    def _logged(self, one: Signed, at: Position, lineage: Lineage) -> Logged:
+        body, view = one.body, lineage.view
+        standing = next((name for name in ("held", "refused", "sealed") if one.id in getattr(view, name)), "counts")
+        return Logged(
+            position=str(at),
+            id=one.id.hex(),
+            kind=KINDS[type(body)],
+            device=self.devices.shown(body.by),
+            number=body.seq,
+            at_ms=body.at_ms,
+            token=_token(one, lineage),
+            turn=isinstance(body, CheckpointBody) and body.turn,
+            effects=_effects(one),
+            standing=standing,
+            thinned=isinstance(body, CheckpointBody) and self._thinned(CheckpointId(one.id)),
+            head=one.id in view.heads,
+            note=self._note(one),
+        )
+
+    def _thinned(self, checkpoint: CheckpointId) -> bool:
+        """Whether the content is gone, or never was here."""
+        try:
+            return self.store.checkpoint(checkpoint).thinned
+        except MissingError:
+            return True
+
+    def _note(self, one: Signed) -> str:
+        match one.body:
+            case ReleaseBody(to=to):
+                shown = self.devices.shown(to)
+                return f"to {shown.name or shown.id}"
+            case TakeoverBody(reason=reason):
+                return reason
+            case CreateBody(origin=origin) if origin is not None:
+                return "a fork"
+            case IntentBody(op=op):
+                return op
+            case CheckpointBody(journal=journal) if journal is not None:
+                return "closing"
+            case TombstoneBody(heads=heads):
+                return f"removed with {len(heads)} heads"
+            case _:
+                return ""
+
+
+def _token(one: Signed, lineage: Lineage) -> int | None:
+    match one.body:
+        case CreateBody():
+            return 1
+        case ReleaseBody(number=number) | TakeoverBody(number=number) | TombstoneBody(number=number):
+            return number
+        case CheckpointBody(token=token) | IntentBody(token=token) | ReceiptBody(token=token):
+            return lineage.number(token)
+
+
+def _effects(one: Signed) -> tuple[tuple[int, str], ...]:
+    match one.body:
+        case CheckpointBody(effects=effects, journal=journal):
+            said = {**effects, **(journal or {})}
+            return tuple((position, progress.value) for position, progress in sorted(said.items()))
+        case IntentBody(position=position):
+            return ((position, "about to run"),)
+        case ReceiptBody(position=position):
+            return ((position, "answered"),)
+        case _:
+            return ()
+
+
+def _merged(queues: list[list[tuple[int, Signed]]], start: tuple[int, ...]) -> Iterator[tuple[Signed, Position]]:
+    """Each statement with the position behind it: the order of each queue is kept.
+
+    Of their first ones, that goes first which stands on none of the others; where that leaves a choice, by the clocks
+    that they name.
+    """
+    seen, at = list(start), [0] * len(queues)
+    told: set[StatementId] = set()
+    here = {one.id for queue in queues for _, one in queue}
+    while open_ := [number for number, queue in enumerate(queues) if at[number] < len(queue)]:
+        firsts = [(number, queues[number][at[number]][1]) for number in open_]
+        free = [pair for pair in firsts if not any(id in here and id not in told for id in _named(pair[1]))]
+        number, one = min(free or firsts, key=lambda pair: (pair[1].body.at_ms, -pair[0]))
+        seen[number] = queues[number][at[number]][0]
+        at[number] += 1
+        told.add(one.id)
+        yield one, Position(checkpoints=seen[0], others=seen[1], tombstones=seen[2])
+
+
+def _named(one: Signed) -> list[StatementId | None]:
+    body = one.body
+    named: list[StatementId | None] = [body.after]
+    if isinstance(body, CheckpointBody):
+        named += [body.token, *body.parents]
+    elif isinstance(body, ReleaseBody | TakeoverBody):
+        named += [body.prev, body.head]
+    elif isinstance(body, IntentBody | ReceiptBody):
+        named.append(body.token)
+    return named
