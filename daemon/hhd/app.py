@@ -12,6 +12,7 @@ if TYPE_CHECKING:  # Each door imports what it opens on, and nothing else.
     from hhd.native.cards import Card
     from hhd.native.reading import Reading
     from hhd.node.capsules import Report
+    from hhd.node.control import ControlService
     from hhd.node.ended import Ended
     from hhd.node.face import Face
     from hhd.node.native import Hit, Steps
@@ -119,6 +120,16 @@ def answer_one(path: Path, *, folder: Path, model: str | None, face: Face) -> En
 
         with opening.opened(path, folder=folder, model=model, face=face, stop=stop) as one:
             return one.answer()
+
+
+@contextmanager
+def control() -> Iterator[ControlService]:
+    """The verbs on the sessions of this device."""
+    from hhd.node import store
+    from hhd.node.control import ControlService
+
+    with store.opened() as opened:
+        yield ControlService(store=opened, me=store.identity())
 
 
 def policy_in_force() -> Rules:

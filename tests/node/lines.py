@@ -21,7 +21,7 @@ from hhd.store.store import Store
 from hhd_protocol import lineage
 from hhd_protocol.bodies import CheckpointBody, CreateBody, TakeoverBody
 from hhd_protocol.crypto import device_id, public_key
-from hhd_protocol.ids import CheckpointId, DeviceId, Incarnation, SessionId, StatementId
+from hhd_protocol.ids import CheckpointId, DeviceId, FamilyId, Incarnation, SessionId, StatementId
 from hhd_protocol.lineage import Signed
 from hhd_protocol.statements import Progress, Role
 
@@ -152,7 +152,7 @@ class Made:
         return self.tips[device(self.seed(by))]
 
 
-def made(store: Store, title: str = "the parser", says: Iterable[bytes] = (), salt: int = 0) -> Made:
+def made(store: Store, title: str = "the parser", says: Iterable[bytes] = ()) -> Made:
     """A session of the laptop, with a checkpoint for each text of `says`."""
     me = door.identity()
     body = CreateBody(
@@ -161,8 +161,8 @@ def made(store: Store, title: str = "the parser", says: Iterable[bytes] = (), sa
         after=None,
         seq=0,
         incarnation=Incarnation(bytes(16)),
-        at_ms=1_700_000_000_000 + salt,
-        family=store.commons(),
+        at_ms=1_700_000_000_000 + store.sessions_count(),
+        family=FamilyId(bytes(16)),
     )
     create = lineage.sign(body, me.seed)
     store.create_session(create.session)

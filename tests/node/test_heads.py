@@ -57,9 +57,12 @@ def test_what_a_head_did_is_not_known_once_its_content_is_thinned(store: Store) 
 
 def test_a_picked_head_is_marked_and_stays_one_of_many(store: Store) -> None:
     both = apart(store, [turn(2)], [turn(2)])
-    both.made.list(picked=both.there)
+    done = service(store).pick("the parser", both.there.hex()[:10])
+    assert (done.before, done.after) == (None, both.there.hex())
     here, there = service(store).heads("the parser").heads
     assert (here.picked, there.picked, here.main, there.main) == (False, True, True, False)
+    assert service(store).pick("the parser", None).before == both.there.hex()
+    assert not any(head.picked for head in service(store).heads("the parser").heads)
 
 
 def test_what_an_unknown_device_did_is_shown_and_is_no_head(store: Store) -> None:

@@ -124,6 +124,19 @@ class Shown:
 
 
 @dataclass(frozen=True, kw_only=True)
+class Wished:
+    """A wish of a person's that was noted: what was said before and now (None: nothing).
+
+    `questions`: what two devices said of this session without knowing of each other, in sentences.
+    """
+
+    session: str
+    before: str | None
+    after: str | None
+    questions: tuple[str, ...] = ()
+
+
+@dataclass(frozen=True, kw_only=True)
 class Removal:
     """What removing a session destroys, or destroyed.
 

@@ -7,13 +7,13 @@ done is a UserError. Who asks names sessions, heads, checkpoints and devices as 
 from __future__ import annotations
 
 from collections.abc import Callable, Iterator
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from functools import cached_property
 
 from hhd.base.errors import RefusedError, UsageError
 from hhd.identity.key import Identity
-from hhd.node import naming, transcripts
-from hhd.node.answers import Difference, Heads, Logged, Shown
+from hhd.node import naming, registry, transcripts
+from hhd.node.answers import Difference, Heads, Logged, Shown, Wished
 from hhd.node.devices import Devices
 from hhd.node.difference import Comparison
 from hhd.node.heads import HeadsOf
@@ -21,6 +21,7 @@ from hhd.node.lineages import Lineage, lineage_of
 from hhd.node.listing import Listed
 from hhd.node.logbook import Logbook, Position
 from hhd.node.members import members
+from hhd.node.wishes import Wishes
 from hhd.store.store import Store
 from hhd_protocol.ids import CheckpointId, SessionId
 
@@ -101,6 +102,23 @@ class ControlService:
             raise UsageError("These are one head, and not two; name another.")
         return Comparison(store=self.store, listed=found, devices=self._devices).of(pair[0], pair[1])
 
+    # Wishing
+
+    def rename(self, name: str, title: str | None) -> Wished:
+        """Give a session a title; None: take it away, so that its first words are its title again."""
+        return self._wishes.rename(self._session(name).id, title)
+
+    def archive(self, name: str, *, undo: bool = False) -> Wished:
+        """Hide a session from lists; `undo`: show it again."""
+        return self._wishes.archive(self._session(name).id, not undo)
+
+    def pick(self, name: str, head: str | None) -> Wished:
+        """Say which head of a session is preferred, None: none of them. It moves nothing."""
+        found = self._session(name)
+        chosen = None if head is None else naming.head(self._lineage(found.id).heads, head)
+        wished = self._wishes.pick(found.id, chosen)
+        return replace(wished, before=None if found.picked is None else found.picked.hex(), after=_hex(chosen))
+
     # How names are meant
 
     def _session(self, name: str) -> Listed:
@@ -132,10 +150,19 @@ class ControlService:
 
     @cached_property
     def _devices(self) -> Devices:
-        return Devices(me=self.me.id, members=members(self.store, self.me), names={})
+        names, _ = registry.device_names(self.store)
+        return Devices(me=self.me.id, members=members(self.store, self.me), names=names)
+
+    @property
+    def _wishes(self) -> Wishes:
+        return Wishes(store=self.store, devices=self._devices)
 
     def _lineage(self, session: SessionId) -> Lineage:
         return lineage_of(self.store, session, members(self.store, self.me))
 
     def _logbook(self, session: SessionId) -> Logbook:
         return Logbook(store=self.store, session=session, read=lambda: self._lineage(session), devices=self._devices)
+
+
+def _hex(id: bytes | None) -> str | None:
+    return None if id is None else id.hex()

@@ -7,22 +7,26 @@ from dataclasses import dataclass
 
 from hhd.node.answers import Device
 from hhd.node.members import Member
+from hhd.store.catalogue import HALF_BYTES
 from hhd_protocol.crypto import device_text
 from hhd_protocol.ids import DeviceId
 
 
 @dataclass(frozen=True, kw_only=True)
 class Devices:
-    """The devices known here; `names` are those that a person gave, which go before a member's own."""
+    """The devices known here; `names`, by the first half of their ids, are those that a person gave.
+
+    They go before the name that a member has of its own.
+    """
 
     me: DeviceId
     members: Mapping[DeviceId, Member]
-    names: Mapping[DeviceId, str]
+    names: Mapping[bytes, str]
 
     def named(self, device: DeviceId) -> str:
         """What a person calls a device, "" if nothing."""
         member = self.members.get(device)
-        return self.names.get(device) or (member.name if member is not None else "")
+        return self.names.get(device[:HALF_BYTES]) or (member.name if member is not None else "")
 
     def shown(self, device: DeviceId) -> Device:
         """A device as the verbs answer it."""

@@ -115,16 +115,24 @@ class Comparison:
         signed = self.store.statements.get(self.listed.id, StatementId(checkpoint))
         return signed.body if signed is not None and isinstance(signed.body, CheckpointBody) else None
 
+    def _number(self, token: StatementId) -> int | None:
+        record = self.store.statements.get(self.listed.id, token)
+        match record.body if record is not None else None:
+            case CreateBody():
+                return 1
+            case ReleaseBody(number=number) | TakeoverBody(number=number):
+                return number
+            case _:
+                return None
+
     def _side(self, checkpoint: Checkpoint, lines: list[bytes]) -> tuple[Side, int | None]:
         """One side, and the number of its first model call past the parting."""
         body, said = self._body(checkpoint.id), told(lines)
-        record = None if body is None else self.store.statements.get(self.listed.id, body.token)
-        number = getattr(record.body, "number", 1) if record is not None else None
         side = Side(
             head=checkpoint.id.hex(),
             device=self.devices.shown(body.by if body is not None else self.store.device),
             at_ms=checkpoint.at_ms,
-            token=number,
+            token=None if body is None else self._number(body.token),
             turns=said.turns,
             calls=said.calls,
             files=said.files,
@@ -134,10 +142,16 @@ class Comparison:
 
 
 def _alike(one: list[bytes], other: list[bytes]) -> int:
-    """How many lines two transcripts begin with alike."""
+    """How many lines two transcripts begin with alike; a model call that goes on differently is told whole."""
     count = 0
     for mine, theirs in zip(one, other, strict=False):
         if mine != theirs:
             break
         count += 1
+    if any(count < len(lines) and not lines[count].startswith(_TURN) for lines in (one, other)):
+        return next((place for place in range(count - 1, -1, -1) if one[place].startswith(_TURN)), count)
     return count
+
+
+_TURN = b'{"event":"turn"'
+"""How the line begins with which a model call does; a program that writes it otherwise is told from line to line."""

@@ -1,0 +1,59 @@
+"""The command `hhd show`."""
+
+from __future__ import annotations
+
+import json
+import sys
+
+import click
+
+from hhd import app
+from hhd.base.text import short
+from hhd.cli import telling
+from hhd.cli.telling import JSON, SESSION
+
+
+@click.command("show")
+@SESSION
+@click.option("--head", help="Another head than the main one, by the begin of its id.")
+@click.option("--full", is_flag=True, help="Show outputs and summaries whole.")
+@JSON
+def command(session: str, head: str | None, full: bool, as_json: bool) -> None:
+    """Show where SESSION stands, and its conversation.
+
+    SESSION is its title or id, or the begin of one.
+    """
+    from hhd.cli.conversation import Conversation, events
+    from hhd.cli.paint import Paper
+
+    with app.control() as control:
+        found = control.show(session, head=head)
+        said = control.transcript(session, head=head)
+        if as_json:
+            telling.as_object(found, events=[_event(line) for line in events(said)])
+            return
+        owner = f"owned by {telling.device(found.owner)}" + (f" (token {found.token})" if found.token else "")
+        waiting = f", for {short(found.waiting, telling.TITLE_CHARS)}" if found.waiting else ""
+        told = [
+            f"{telling.title(found.title)}  {telling.brief(found.session)}"
+            + ("  (archived)" if found.archived else ""),
+            f"  {found.state}{waiting}; {owner}; {telling.count(found.turns, 'turn')}; {telling.when(found.at_ms)}",
+        ]
+        if found.folder:
+            told.append(f"  last worked in {short(found.folder, telling.NOTE_CHARS)}")
+        if found.head is not None:
+            told.append(f"  shown at {telling.brief(found.head)}")
+        if found.heads > 1:
+            told.append(f"  {found.heads} heads compete; see: hhd heads {telling.brief(found.session)}")
+        telling.lines([*told, ""])
+        rendered = Conversation(paper=Paper.of(sys.stdout), whole=full)
+        for line in events(said):
+            rendered.show(line)
+
+
+def _event(line: bytes) -> object:
+    """A line of a transcript as JSON, or as text if it is none."""
+    try:
+        return json.loads(line)
+    except (ValueError, RecursionError):
+        return line.decode("utf-8", "backslashreplace")

@@ -1,0 +1,107 @@
+"""How the verbs on sessions print values: as one JSON object, or in words that are safe to print."""
+
+from __future__ import annotations
+
+import dataclasses
+import datetime
+import json
+import sys
+from collections.abc import Iterable
+from typing import TYPE_CHECKING, Any
+
+import click
+
+from hhd.base.text import short
+
+if TYPE_CHECKING:
+    from hhd.node.answers import Device, Head
+
+ID_CHARS = 12
+TITLE_CHARS = 72
+NOTE_CHARS = 200
+FILES_SHOWN = 8
+
+SESSION = click.argument("session")
+JSON = click.option("--json", "as_json", is_flag=True, help="Print one JSON object.")
+
+
+def plain(value: Any) -> Any:
+    """A value as JSON has it: dataclasses and named tuples become objects."""
+    if isinstance(value, str | int | None):
+        return value
+    if dataclasses.is_dataclass(value) and not isinstance(value, type):
+        return {field.name: plain(getattr(value, field.name)) for field in dataclasses.fields(value)}
+    if isinstance(value, tuple) and hasattr(value, "_asdict"):
+        return {name: plain(one) for name, one in value._asdict().items()}
+    return [plain(one) for one in value]
+
+
+def as_object(value: Any, **more: Any) -> None:
+    """Print a value as one JSON object, with `more` beside its own fields."""
+    print(json.dumps({**plain(value), **{name: plain(one) for name, one in more.items()}}))
+
+
+def lines(texts: Iterable[str]) -> None:
+    """Print lines that are safe to print, all at once."""
+    write("".join(f"{text}\n" for text in texts))
+
+
+def write(text: str) -> None:
+    """Print a text that is safe to print; what this terminal's encoding lacks becomes an escape."""
+    encoding = sys.stdout.encoding or "ascii"
+    sys.stdout.write(text.encode(encoding, "backslashreplace").decode(encoding))
+    sys.stdout.flush()
+
+
+def title(text: str) -> str:
+    """A title on one line."""
+    return short(text, TITLE_CHARS) or "(no title)"
+
+
+def brief(id: str) -> str:
+    """The begin of an id, enough to name it by."""
+    return id[:ID_CHARS]
+
+
+def device(one: Device) -> str:
+    """What to call a device."""
+    if one.here:
+        return "this device"
+    return short(one.name, TITLE_CHARS) or "-".join(one.id.split("-")[:2])
+
+
+def when(at_ms: int) -> str:
+    """A moment on this device's clock; one that no calendar has is said as its number."""
+    try:
+        moment = datetime.datetime.fromtimestamp(at_ms / 1000)
+    except (OverflowError, ValueError, OSError):
+        return f"at {at_ms} ms"
+    return moment.strftime("%Y-%m-%d %H:%M:%S")
+
+
+def count(number: int, noun: str) -> str:
+    """A number with its noun."""
+    return f"{number:,} {noun}{'' if number == 1 else 's'}"
+
+
+def files(paths: Iterable[str]) -> str:
+    """Names of files, on one line."""
+    known = list(paths)
+    shown = ", ".join(short(path, TITLE_CHARS) for path in known[:FILES_SHOWN])
+    return f"{shown} and {len(known) - FILES_SHOWN} more" if len(known) > FILES_SHOWN else shown
+
+
+def head(one: Head) -> list[str]:
+    """The lines that tell of one head."""
+    marks = [word for word, there in (("main", one.main), ("picked", one.picked)) if there]
+    marks += [{"held": "held: not all it stands on is here", "sealed": "from a revoked device"}.get(one.standing, "")]
+    shown = ", ".join(mark for mark in marks if mark)
+    token = f"token {one.token}" if one.token is not None else "an unknown token"
+    past = f"{count(one.turns, 'turn')}, {count(one.effects, 'effect')}"
+    where = f"past {brief(one.fork)}" if one.fork is not None else "in all"
+    changed = "its content was thinned" if one.files is None else files(one.files)
+    told = [
+        f"{brief(one.id)}  {when(one.at_ms)}  {device(one.device)}, {token}" + (f"  ({shown})" if shown else ""),
+        f"    {past} {where}" + (f"; files: {changed}" if changed else ""),
+    ]
+    return told

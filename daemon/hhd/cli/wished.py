@@ -1,0 +1,16 @@
+"""What is said of a wish besides that it was noted."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+from hhd.base.text import short
+from hhd.cli.telling import NOTE_CHARS
+
+if TYPE_CHECKING:
+    from hhd.node.answers import Wished
+
+
+def asked(done: Wished) -> list[str]:
+    """What devices said differently, one line each."""
+    return [short(question, 2 * NOTE_CHARS) for question in done.questions]
