@@ -39,6 +39,12 @@ def forked(store: Store, origin: SessionId, session: SessionId, standing: Standi
     listing.put(store, begun._replace(state=_state(standing), waiting=_waiting(standing)))
 
 
+def imported(store: Store, session: SessionId, standing: Standing, *, at_ms: int) -> None:
+    """A session begins where a capsule stood."""
+    created(store, session, program=standing.program, args=standing.args, folder="", at_ms=at_ms)
+    listing.change(store, session, state=_state(standing), waiting=_waiting(standing))
+
+
 def stepped(store: Store, session: SessionId, standing: Standing, *, turn: bool, at_ms: int) -> None:
     """It is one step on."""
     before = listing.get(store, session) or listing.described(store, session)

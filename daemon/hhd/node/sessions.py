@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from dataclasses import replace
+from dataclasses import dataclass, replace
 from pathlib import Path
 
 from hhd.base.errors import RefusedError
@@ -16,19 +16,30 @@ from hhd.node.signing import Pen
 from hhd.node.standing import Standing, Step
 from hhd.node.step_log import LOG
 from hhd.node.stored_session import StoredSession
+from hhd.node.transcripts import TRANSCRIPT
 from hhd.store.checkpoints import Checkpoint, Payload
 from hhd.store.line import Line
 from hhd.store.store import Store
 from hhd_protocol import bodies, fencing, lineage
+from hhd_protocol.abi import Snapshot
 from hhd_protocol.capsule import Capsule
-from hhd_protocol.ids import CheckpointId, EpochId, FamilyId, Incarnation, SessionId
+from hhd_protocol.ids import CheckpointId, EpochId, FamilyId, Incarnation, SessionId, Sha256
 from hhd_protocol.journal import State
 from hhd_protocol.lineage import Signed, effect_id
 from hhd_protocol.paused import At, Limits
 from hhd_protocol.statements import EffectKind, Progress
 from hhd_protocol.steps import Opening, encode_opening
 
-__all__ = ["Moment", "StoredSession", "create", "create_fork", "loaded", "view"]
+__all__ = ["Content", "Moment", "StoredSession", "create", "create_fork", "create_imported", "loaded", "view"]
+
+
+@dataclass(frozen=True, kw_only=True)
+class Content:
+    """What a session holds that begins with a past from elsewhere; `snapshot`: None where its program does not run."""
+
+    module: Sha256
+    snapshot: Snapshot | None
+    transcript: bytes
 
 
 def create(
@@ -50,8 +61,7 @@ def create(
         store.insist_on_room(len(wasm))
         module = store.put_module(wasm)
         opening = Opening(program=name, module=module, module_bytes=len(wasm), args=args, limits=limits or Limits())
-        family = FamilyId(store.random(16))
-        session = _created(store, me, family, None, None)
+        session = _created(store, me, None, None, None)
         here.note(store, session, here.Note(folder=folder))
         listed_step.created(store, session, program=name, args=args, folder=str(folder or ""), at_ms=store.now_ms())
         appended, _ = first(encode_opening(opening), At.FRESH)
@@ -67,7 +77,7 @@ def create_fork(store: Store, me: Identity, session: SessionId, checkpoint: Chec
     """
     with store.transaction():
         origin = _of(store, session, checkpoint)
-        standing = _doubted(origin.standing)
+        standing = doubted(origin.standing)
         begun = bodies.Origin(session=session, checkpoint=checkpoint)
         made = _created(store, me, store.session(session).family, begun, standing)
         noted = here.noted(store, session)
@@ -77,6 +87,18 @@ def create_fork(store: Store, me: Identity, session: SessionId, checkpoint: Chec
         appended, _ = origin.recorded.after(Step(standing=standing))
         _begin(store, me, made, origin.checkpoint.payload, appended, standing)
     return made
+
+
+def create_imported(
+    store: Store, me: Identity, origin: bodies.Origin, standing: Standing, log: bytes, content: Content
+) -> SessionId:
+    """Make a session that begins at `standing`, with the `log` of steps that led there; it has a family of its own.
+
+    Within a transaction. Raises FullStoreError.
+    """
+    session = _created(store, me, None, origin, standing)
+    _begin(store, me, session, Payload(module=content.module), log, standing, content)
+    return session
 
 
 def view(store: Store, me: Identity, session: SessionId) -> fencing.View:
@@ -105,13 +127,14 @@ def _of(store: Store, session: SessionId, checkpoint: CheckpointId) -> Moment:
 
 
 def _created(
-    store: Store, me: Identity, family: FamilyId, origin: bodies.Origin | None, standing: Standing | None
+    store: Store, me: Identity, family: FamilyId | None, origin: bodies.Origin | None, standing: Standing | None
 ) -> SessionId:
-    """Sign the record that creates a session, and write it; a family that is not here yet begins with it.
+    """Sign the record that creates a session, and write it; without a `family` that is here, one begins with it.
 
     `standing`: where a fork begins; an effect that waits there and may not be repeated is named as unanswered.
     """
     pending = None if standing is None else standing.journal.pending
+    of = family or FamilyId(store.random(16))
     body = bodies.CreateBody(
         session=None,
         by=me.id,
@@ -119,23 +142,32 @@ def _created(
         seq=0,
         incarnation=Incarnation(store.incarnation),
         at_ms=store.now_ms(),
-        family=family,
+        family=of,
         origin=origin,
         pending=() if pending is None or kind_of(pending) is not EffectKind.TOOL else (pending.index,),
     )
     signed = lineage.sign(body, me.seed)
     session = signed.session
-    if origin is None or origin.session is None:
-        store.families.create(EpochId(session), family)
-    store.create_session(session, family=family)
+    if family is None:
+        store.families.create(EpochId(session), of)
+    store.create_session(session, family=of)
     store.statements.add(session, signed.raw)
     return session
 
 
 def _begin(
-    store: Store, me: Identity, session: SessionId, payload: Payload, appended: bytes, standing: Standing | None
+    store: Store,
+    me: Identity,
+    session: SessionId,
+    payload: Payload,
+    appended: bytes,
+    standing: Standing | None,
+    content: Content | None = None,
 ) -> None:
-    """Write the first checkpoint of a session, which goes on from `payload`; `standing`: where a fork begins."""
+    """Write the first checkpoint of a session, which goes on from `payload`; `standing`: where a fork begins.
+
+    `content`: what is not in the payload yet.
+    """
     doors = Doors(store, me, session, {})
     pen = Pen(store, me, session, doors)
     token = doors.part.known.view.token
@@ -151,11 +183,21 @@ def _begin(
         return signed[0].raw
 
     settled = 0 if standing is None else standing.journal.settled
+    logs = {LOG: appended}
+    if content is not None and content.transcript:
+        logs[TRANSCRIPT] = content.transcript
     line = Line(store, session, origin=payload)
-    line.checkpoint(logs={LOG: appended}, module=payload.module, journal=settled, turn=True, sign=sign)
+    line.checkpoint(
+        snapshot=None if content is None else content.snapshot,
+        logs=logs,
+        module=payload.module,
+        journal=settled,
+        turn=True,
+        sign=sign,
+    )
 
 
-def _doubted(standing: Standing) -> Standing:
+def doubted(standing: Standing) -> Standing:
     """Where a fork of `standing` begins: what waited there and may not be repeated may have run in the origin."""
     entry = standing.journal.pending
     if entry is None or kind_of(entry) is not EffectKind.TOOL or entry.state is State.UNCERTAIN:

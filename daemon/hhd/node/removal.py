@@ -1,0 +1,93 @@
+"""Removing a session: here, or everywhere, by a signed tombstone that names what was known of it.
+
+What is removed is what a person was shown: if a head came in between, nothing is. A session that is removed everywhere
+never comes back, since whoever holds the tombstone takes nothing of it that the tombstone covers; a device with newer
+work keeps that, and shows it (`protocol/spec/fencing.md`, Removal).
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, replace
+
+from hhd.base.errors import RefusedError
+from hhd.identity.key import Identity
+from hhd.node import here
+from hhd.node.answers import Removal
+from hhd.node.lineages import Lineage
+from hhd.node.listing import Listed
+from hhd.store.retention import session_bytes
+from hhd.store.store import Store
+from hhd_protocol import lineage as signing
+from hhd_protocol.bodies import COVER_BYTES, TombstoneBody
+from hhd_protocol.ids import CheckpointId, Incarnation, SessionId, StatementId
+from hhd_protocol.limits import TOMBSTONE_COVERS_MAX, TOMBSTONE_HEADS_MAX
+
+TABLES = ("answers", "words")
+"""Tables of rows that hold one row a session, and go with it."""
+
+
+@dataclass(frozen=True, kw_only=True)
+class Remover:
+    """Removes sessions from `store`, in the name of `me`."""
+
+    store: Store
+    me: Identity
+
+    def would(self, listed: Listed, lineage: Lineage, *, everywhere: bool) -> Removal:
+        """Say what removing the session would destroy."""
+        count, _, size = session_bytes(self.store, listed.id)
+        ends = {*lineage.heads, *lineage.unsorted}
+        return Removal(
+            session=listed.id.hex(),
+            title=listed.title,
+            heads=tuple(sorted(one.hex() for one in ends)),
+            checkpoints=count,
+            turns=listed.turns,
+            bytes=size,
+            everywhere=everywhere,
+        )
+
+    def remove(self, shown: Removal, lineage: Lineage) -> Removal:
+        """Remove what `shown` said; durable when this returns.
+
+        Raises RefusedError, with nothing changed, where there is another head than were shown; BusyError where a
+        process advances it.
+        """
+        session = lineage.session
+        if {one.hex() for one in (*lineage.heads, *lineage.unsorted)} != set(shown.heads):
+            raise RefusedError(
+                f"Session {shown.session[:12]} has changed since it was shown; nothing was removed. Look at it again."
+            )
+        lock = self.store.advance(session)
+        try:
+            with self.store.transaction():
+                if shown.everywhere:
+                    self.store.statements.add(session, self._tombstone(lineage).raw)
+                here.forget(self.store, session)
+                for table in TABLES:
+                    self.store.rows.delete(table, b"", session)
+                self.store.remove_session(session)
+        finally:
+            lock.release()
+        return replace(shown)
+
+    def _tombstone(self, lineage: Lineage) -> signing.Signed:
+        session, token = lineage.session, lineage.view.token
+        if token is None:
+            raise RefusedError("The record that created this session is not here, so it can be removed here only.")
+        tip = self.store.statements.tip(session, self.me.id)
+        newest = sorted(lineage.bodies, key=lambda id: lineage.bodies[id].at_ms)[-TOMBSTONE_COVERS_MAX:]
+        heads: list[CheckpointId] = sorted(lineage.heads)[:TOMBSTONE_HEADS_MAX]
+        body = TombstoneBody(
+            session=SessionId(StatementId(session)),
+            by=self.me.id,
+            after=None if tip is None else tip.id,
+            seq=0 if tip is None else tip.body.seq + 1,
+            incarnation=Incarnation(self.store.incarnation),
+            at_ms=self.store.now_ms(),
+            record=token.id,
+            number=token.number,
+            heads=tuple(heads),
+            covers=tuple(sorted({id[:COVER_BYTES] for id in newest})),
+        )
+        return signing.sign(body, self.me.seed)
