@@ -11,6 +11,7 @@ if TYPE_CHECKING:  # Each door imports what it opens on, and nothing else.
     from hhd.native.archive import Kept, Original
     from hhd.native.cards import Card
     from hhd.native.reading import Reading
+    from hhd.node.answers import Exported, Forked
     from hhd.node.capsules import Report
     from hhd.node.control import ControlService
     from hhd.node.ended import Ended
@@ -130,6 +131,37 @@ def control() -> Iterator[ControlService]:
 
     with store.opened() as opened:
         yield ControlService(store=opened, me=store.identity())
+
+
+def session_export(
+    name: str,
+    path: Path,
+    *,
+    head: str | None,
+    to: str | None,
+    passphrase_fd: int | None,
+    embed: bool,
+    force: bool,
+) -> tuple[Exported, int]:
+    """Write a session to the capsule file `path`; what it is, and how many bytes it has."""
+    from hhd.node import capsule_file, sealed_file
+
+    capsule_file.insist_on_new(path, force=force)
+    words = None if passphrase_fd is None else sealed_file.passphrase_from(passphrase_fd)
+    with control() as verbs:
+        made = verbs.export(name, head=head, to=to, passphrase=words, embed=embed)
+        return made, capsule_file.write_parts(path, list(made.parts), own=not made.sealed, force=force)
+
+
+def session_import(path: Path, *, passphrase_fd: int | None, module: Path | None) -> Forked:
+    """Make a session of the capsule file `path`."""
+    from hhd.node import capsule_file, programs, sealed_file
+
+    raw = capsule_file.read_bytes(path)
+    wasm = None if module is None else programs.read_wasm(module)
+    words = None if passphrase_fd is None else sealed_file.passphrase_from(passphrase_fd)
+    with control() as verbs:
+        return verbs.import_capsule(raw, path, passphrase=words, module=wasm)
 
 
 def policy_in_force() -> Rules:

@@ -12,7 +12,7 @@ import click
 import pytest
 
 from hhd.cli import quick, run
-from hhd.cli.capsule_report import typed
+from hhd.cli.typed import typed
 
 
 def test_help_imports_no_vendor() -> None:

@@ -86,16 +86,19 @@ def test_it_opens_for_its_device_and_with_its_passphrase(tmp_path: Path) -> None
     words, mine = made(tmp_path / "words.hhd"), made(tmp_path / "mine.hhd", door.identity().public)
     content = forge.whole(forge.at_effect())
     for raw in (WORDS, WORDS + b"\n", WORDS + b"\r\n"):
-        assert sealed_file.opened(words.read_bytes(), words, passphrase_fd=given(raw)).content == content
-    opened = sealed_file.opened(mine.read_bytes(), mine, passphrase_fd=None)
+        assert (
+            sealed_file.opened(words.read_bytes(), words, passphrase=sealed_file.passphrase_from(given(raw))).content
+            == content
+        )
+    opened = sealed_file.opened(mine.read_bytes(), mine, passphrase=None)
     assert opened.content == content and opened.by == device_id(public_key(OTHER))
     for raw in (WORDS + b" ", b"x"):
         with pytest.raises(RefusedError, match="passphrase is not the one"):
-            sealed_file.opened(words.read_bytes(), words, passphrase_fd=given(raw))
+            sealed_file.opened(words.read_bytes(), words, passphrase=raw)
     with pytest.raises(UsageError, match="--passphrase-fd"):
-        sealed_file.opened(words.read_bytes(), words, passphrase_fd=None)
+        sealed_file.opened(words.read_bytes(), words, passphrase=None)
     with pytest.raises(UsageError, match="sealed to a device"):
-        sealed_file.opened(mine.read_bytes(), mine, passphrase_fd=given(WORDS))
+        sealed_file.opened(mine.read_bytes(), mine, passphrase=WORDS)
 
 
 @pytest.mark.parametrize("raw", [b"", b"\n", b"two\nlines", b"x" * (PASSPHRASE_BYTES_MAX + 1), b"x" * 9000])

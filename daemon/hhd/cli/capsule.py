@@ -12,8 +12,9 @@ from hhd import app
 from hhd.base.errors import UsageError
 from hhd.base.text import visible_parts
 from hhd.cli import going
-from hhd.cli.capsule_report import SLICE_MS, described, described_seal, show, typed
+from hhd.cli.capsule_report import SLICE_MS, described, described_seal, show
 from hhd.cli.run import FOLDER, MODEL
+from hhd.cli.typed import typed
 
 _FILE = click.argument("file", type=click.Path(path_type=Path, readable=False))
 _JSON = click.option("--json", "as_json", is_flag=True, help="Print one JSON object.")

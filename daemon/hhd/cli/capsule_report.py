@@ -10,6 +10,7 @@ from typing import TYPE_CHECKING
 from hhd import app
 from hhd.base.errors import Exit, RefusedError, RolledBackError
 from hhd.base.text import visible, visible_bytes
+from hhd.cli.typed import typed as typed
 from hhd_protocol.limits import EFFECT_BYTES_MAX
 
 if TYPE_CHECKING:
@@ -115,11 +116,3 @@ def _reply(path: Path) -> bytes:
         reason = (error.strerror if isinstance(error, OSError) else None) or str(error)
         raise RefusedError(f"The reply file {path} cannot be read ({reason}); nothing was changed.") from None
     return raw
-
-
-def typed(path: Path) -> str:
-    """A path as one would type it again."""
-    import shlex
-
-    words = str(path)
-    return shlex.quote(visible(f"./{words}" if words.startswith("-") else words, one_line=True))

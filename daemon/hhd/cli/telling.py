@@ -14,7 +14,7 @@ import click
 from hhd.base.text import short
 
 if TYPE_CHECKING:
-    from hhd.node.answers import Device, Head
+    from hhd.node.answers import Device, Forked, Head
 
 ID_CHARS = 12
 TITLE_CHARS = 72
@@ -29,11 +29,18 @@ def plain(value: Any) -> Any:
     """A value as JSON has it: dataclasses and named tuples become objects."""
     if isinstance(value, str | int | None):
         return value
+    if isinstance(value, dict):
+        return {name: plain(one) for name, one in value.items()}
     if dataclasses.is_dataclass(value) and not isinstance(value, type):
         return {field.name: plain(getattr(value, field.name)) for field in dataclasses.fields(value)}
     if isinstance(value, tuple) and hasattr(value, "_asdict"):
         return {name: plain(one) for name, one in value._asdict().items()}
     return [plain(one) for one in value]
+
+
+def fields(value: Any) -> dict[str, Any]:
+    """The fields of a dataclass, each as it is."""
+    return {field.name: getattr(value, field.name) for field in dataclasses.fields(value)}
 
 
 def as_object(value: Any, **more: Any) -> None:
@@ -82,6 +89,12 @@ def when(at_ms: int) -> str:
 def count(number: int, noun: str) -> str:
     """A number with its noun."""
     return f"{number:,} {noun}{'' if number == 1 else 's'}"
+
+
+def how_to_go_on(made: Forked) -> str:
+    """The command that goes on with a session."""
+    waits = " It has to be settled first; see: hhd settle --help." if made.state == "uncertain" else ""
+    return f"Go on with: hhd resume {brief(made.session)}{waits}"
 
 
 def files(paths: Iterable[str]) -> str:

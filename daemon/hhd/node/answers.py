@@ -6,8 +6,10 @@ visible first.
 
 from __future__ import annotations
 
+from collections.abc import Iterable
 from dataclasses import dataclass
 
+from hhd.base.files import Buffer
 from hhd.node.folding import Said
 
 
@@ -157,12 +159,26 @@ class Removal:
 class Forked:
     """A new session of the same family: from which session and checkpoint, if that is known here or said.
 
-    `fresh`: False where it was there already. `by`: the device that sealed the capsule it was made of, "" if none did.
+    `fresh`: False where it was there already. `by`: the device that sealed the capsule it was made of, None if none
+    did.
     """
 
     session: str
     title: str
+    state: str
     origin: str | None
     checkpoint: str | None
     fresh: bool = True
-    by: str = ""
+    by: Device | None = None
+
+
+@dataclass(frozen=True, kw_only=True)
+class Exported:
+    """A session as a capsule file in `parts`: at which checkpoint, and sealed to which device (None: to none)."""
+
+    session: str
+    title: str
+    checkpoint: str
+    to: Device | None
+    sealed: bool
+    parts: Iterable[Buffer]

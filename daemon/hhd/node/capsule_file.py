@@ -61,7 +61,7 @@ def is_sealed(path: Path) -> bool:
         os.close(fd)
 
 
-def decode(raw: bytes, path: Path) -> Capsule:
+def decode(raw: bytes | memoryview, path: Path) -> Capsule:
     """Return the capsule that `raw`, the file at `path`, is; raises RefusedError, with one sentence."""
     try:
         return capsule.decode(raw)
@@ -160,9 +160,25 @@ def write_new(path: Path, value: Capsule, *, force: bool = False) -> int:
         pieces = capsule.encode(value)
     except FormatError as error:
         raise RefusedError(f"No capsule was made: {error}.") from error
-    with contextlib.suppress(OSError, RefusedError):
-        Register().add(_digest(pieces), UNKNOWN)
+    return write_parts(path, pieces, own=True, force=force)
+
+
+def write_parts(path: Path, pieces: Sequence[files.Buffer], *, own: bool, force: bool = False) -> int:
+    """Write an encoded capsule to `path`, as `write_bytes` does; `own`: and note that it was made here."""
+    if own:
+        with contextlib.suppress(OSError, RefusedError):
+            Register().add(_digest(pieces), UNKNOWN)
     return write_bytes(path, pieces, force=force)
+
+
+def insist_on_new(path: Path, *, force: bool) -> None:
+    """Raise RefusedError, before anything is done, where there is something at `path` already and not `force`."""
+    if os.path.lexists(path) and not force:
+        raise _exists(path)
+
+
+def _exists(path: Path) -> RefusedError:
+    return RefusedError(f"{path} exists and was left as it is; choose another name or add --force.")
 
 
 def write_bytes(path: Path, pieces: Sequence[files.Buffer], *, force: bool = False) -> int:
@@ -177,7 +193,7 @@ def write_bytes(path: Path, pieces: Sequence[files.Buffer], *, force: bool = Fal
         finally:
             os.close(fd)
     except FileExistsError:
-        raise RefusedError(f"{path} exists and was left as it is; choose another name or add --force.") from None
+        raise _exists(path) from None
     except OSError as error:
         raise RefusedError(f"{refused} ({_reason(error)}).") from error
 

@@ -2,6 +2,8 @@
 
 Arguments and answers are plain values (`hhd.node.answers`); what is told as it comes is an iterator. What cannot be
 done is a UserError. Who asks names sessions, heads, checkpoints and devices as `hhd.node.naming` says.
+
+What only one verb needs is imported by that verb: a terminal asks for one and ends.
 """
 
 from __future__ import annotations
@@ -9,21 +11,24 @@ from __future__ import annotations
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass, replace
 from functools import cached_property
+from pathlib import Path
+from typing import TYPE_CHECKING
 
 from hhd.base.errors import RefusedError, UsageError
 from hhd.identity.key import Identity
-from hhd.node import naming, registry, transcripts
-from hhd.node.answers import Difference, Heads, Logged, Shown, Wished
+from hhd.node import listing, naming, registry, transcripts
+from hhd.node.answers import Device, Difference, Exported, Forked, Heads, Logged, Removal, Shown, Wished
 from hhd.node.devices import Devices
-from hhd.node.difference import Comparison
-from hhd.node.heads import HeadsOf
 from hhd.node.lineages import Lineage, lineage_of
 from hhd.node.listing import Listed
-from hhd.node.logbook import Logbook, Position
 from hhd.node.members import members
-from hhd.node.wishes import Wishes
 from hhd.store.store import Store
 from hhd_protocol.ids import CheckpointId, SessionId
+
+if TYPE_CHECKING:
+    from hhd.node.logbook import Logbook
+    from hhd.node.removal import Remover
+    from hhd.node.wishes import Wishes
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -68,12 +73,16 @@ class ControlService:
     def log(self, name: str, *, since: str | None = None) -> list[Logged]:
         """Return every statement of a session that came after the position `since`."""
         found = self._session(name)
+        from hhd.node.logbook import Position
+
         start = Position() if since is None else Position.parse(since)
         return self._logbook(found.id).since(start)[0]
 
     def follow(self, name: str, *, since: str | None = None, wait: Callable[[], bool]) -> Iterator[Logged]:
         """Yield the same, and then what comes, until `wait`, which waits a moment, returns False."""
         found = self._session(name)
+        from hhd.node.logbook import Position
+
         start = Position() if since is None else Position.parse(since)
         yield from self._logbook(found.id).follow(start, wait)
 
@@ -81,6 +90,8 @@ class ControlService:
         """Return the heads of a session."""
         found = self._session(name)
         lineage = self._lineage(found.id)
+        from hhd.node.heads import HeadsOf
+
         shown = HeadsOf(store=self.store, lineage=lineage, devices=self._devices, picked=found.picked).all()
         return Heads(session=found.id.hex(), title=found.title, heads=shown)
 
@@ -100,6 +111,8 @@ class ControlService:
                 raise self._not_two(found, len(heads))
         if pair[0] == pair[1]:
             raise UsageError("These are one head, and not two; name another.")
+        from hhd.node.difference import Comparison
+
         return Comparison(store=self.store, listed=found, devices=self._devices).of(pair[0], pair[1])
 
     # Wishing
@@ -118,6 +131,91 @@ class ControlService:
         chosen = None if head is None else naming.head(self._lineage(found.id).heads, head)
         wished = self._wishes.pick(found.id, chosen)
         return replace(wished, before=None if found.picked is None else found.picked.hex(), after=_hex(chosen))
+
+    # Making another
+
+    def fork(self, name: str, *, at: str | None = None) -> Forked:
+        """Make a session of the same family that begins at the checkpoint `at`, or at the main head."""
+        found = self._session(name)
+        checkpoint = self._head(found, at)
+        if checkpoint is None:
+            raise RefusedError(f"Session {found.id.hex()[: naming.ID_SHOWN]} has no checkpoint to begin from yet.")
+        from hhd.node import sessions
+
+        made = sessions.create_fork(self.store, self.me, found.id, checkpoint)
+        return self._forked(made, origin=found.id, checkpoint=checkpoint)
+
+    def export(
+        self,
+        name: str,
+        *,
+        head: str | None = None,
+        to: str | None = None,
+        passphrase: bytes | None = None,
+        embed: bool = True,
+    ) -> Exported:
+        """Return a session as a capsule file, in parts; sealed to the device `to`, or with `passphrase`."""
+        if to is not None and passphrase is not None:
+            raise UsageError("A capsule is sealed to a device or with a passphrase, not both.")
+        found = self._session(name)
+        checkpoint = self._head(found, head)
+        if checkpoint is None:
+            raise RefusedError(f"Session {found.id.hex()[: naming.ID_SHOWN]} has no checkpoint to export yet.")
+        from hhd.node import exporting
+        from hhd.node.exporting import Seal
+
+        seal, target = None, None
+        if to is not None:
+            target = naming.device(self._devices.all(), to)
+            seal = Seal(to_public=self._devices.members[target].public)
+        elif passphrase is not None:
+            seal = Seal(passphrase=passphrase)
+        return Exported(
+            session=found.id.hex(),
+            title=found.title,
+            checkpoint=checkpoint.hex(),
+            to=None if target is None else self._devices.shown(target),
+            sealed=seal is not None,
+            parts=exporting.exported(self.store, self.me, found.id, checkpoint, seal, embed=embed),
+        )
+
+    def import_capsule(
+        self, raw: bytes, path: Path, *, passphrase: bytes | None = None, module: bytes | None = None
+    ) -> Forked:
+        """Make a session of the capsule file `raw`, which lies at `path`; the same one again finds that session."""
+        from hhd.node import capsule_file, importing, sealed_file
+        from hhd.node.own import Register
+        from hhd_protocol import capsule
+
+        by, own = None, Register().find(bytes(raw[32:64])) is not None
+        content: bytes | memoryview = raw
+        if capsule.is_sealed(raw):
+            opened = sealed_file.opened(raw, path, passphrase=passphrase)
+            content, by, own = opened.content, self._devices.shown(opened.by), opened.by == self.me.id
+        elif passphrase is not None:
+            raise UsageError(f"{path} is not sealed; leave --passphrase-fd out.")
+        value = capsule_file.decode(content, path)
+        made, fresh = importing.imported(self.store, self.me, value, own=own, module=module)
+        said = value.origin
+        return self._forked(
+            made,
+            origin=None if said is None else said.session,
+            checkpoint=None if said is None else said.checkpoint,
+            fresh=fresh,
+            by=by,
+        )
+
+    # Removing
+
+    def removal(self, name: str, *, everywhere: bool = False) -> Removal:
+        """Say what removing a session would destroy: to be shown to the person, and given to `remove`."""
+        found = self._session(name)
+        return self._remover.would(found, self._lineage(found.id), everywhere=everywhere)
+
+    def remove(self, shown: Removal) -> Removal:
+        """Remove the session that the person was `shown`; refused if it has changed since."""
+        found = self._session(shown.session)
+        return self._remover.remove(shown, self._lineage(found.id))
 
     # How names are meant
 
@@ -154,13 +252,43 @@ class ControlService:
         return Devices(me=self.me.id, members=members(self.store, self.me), names=names)
 
     @property
+    def _remover(self) -> Remover:
+        from hhd.node.removal import Remover
+
+        return Remover(store=self.store, me=self.me)
+
+    def _forked(
+        self,
+        made: SessionId,
+        *,
+        origin: bytes | None,
+        checkpoint: bytes | None,
+        fresh: bool = True,
+        by: Device | None = None,
+    ) -> Forked:
+        listed = listing.get(self.store, made) or listing.described(self.store, made)
+        return Forked(
+            session=made.hex(),
+            title=listed.title,
+            state=listed.state.value,
+            origin=_hex(origin),
+            checkpoint=_hex(checkpoint),
+            fresh=fresh,
+            by=by,
+        )
+
+    @property
     def _wishes(self) -> Wishes:
+        from hhd.node.wishes import Wishes
+
         return Wishes(store=self.store, devices=self._devices)
 
     def _lineage(self, session: SessionId) -> Lineage:
         return lineage_of(self.store, session, members(self.store, self.me))
 
     def _logbook(self, session: SessionId) -> Logbook:
+        from hhd.node.logbook import Logbook
+
         return Logbook(store=self.store, session=session, read=lambda: self._lineage(session), devices=self._devices)
 
 

@@ -17,7 +17,7 @@ from hhd_protocol.ids import CheckpointId, SessionId
 
 @dataclass(frozen=True, kw_only=True)
 class Seal:
-    """Who can open a capsule: the device with the Ed25519 key `to_public`, or who knows `passphrase`; one of the two."""
+    """Who can open a capsule: the device with the Ed25519 key `to_public`, or, without one, who knows `passphrase`."""
 
     to_public: bytes | None = None
     passphrase: bytes | None = None

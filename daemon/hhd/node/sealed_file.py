@@ -72,20 +72,18 @@ def report(raw: bytes | memoryview, path: Path) -> SealedReport:
     return SealedReport(path=path, capsule_bytes=len(raw), to=text, here=text == _this_device())
 
 
-def opened(raw: bytes | memoryview, path: Path, *, passphrase_fd: int | None) -> sealed.Opened:
-    """Open the sealed file `raw` at `path` as this device, or with the passphrase that `passphrase_fd` gives.
+def opened(raw: bytes | memoryview, path: Path, *, passphrase: bytes | None) -> sealed.Opened:
+    """Open the sealed file `raw` at `path` as this device, or with `passphrase`.
 
     Raises RefusedError, with one sentence, for a file that does not open; UsageError where the wrong way was chosen.
     """
     found = _decoded(raw, path)
-    if isinstance(found.lock, sealed.ByPassphrase) and passphrase_fd is None:
+    if isinstance(found.lock, sealed.ByPassphrase) and passphrase is None:
         raise UsageError(f"{path} is sealed with a passphrase; name the descriptor it comes by: --passphrase-fd 0.")
-    if isinstance(found.lock, sealed.ToDevice) and passphrase_fd is not None:
+    if isinstance(found.lock, sealed.ToDevice) and passphrase is not None:
         raise UsageError(f"{path} is sealed to a device, so no passphrase opens it; leave --passphrase-fd out.")
     try:
-        if passphrase_fd is None:
-            return found.open_as(identity().seed)
-        return found.open_with(passphrase_from(passphrase_fd))
+        return found.open_as(identity().seed) if passphrase is None else found.open_with(passphrase)
     except FormatError as error:
         raise RefusedError(f"{path} was refused: {error}.") from error
 

@@ -1,0 +1,159 @@
+"""The verbs on sessions at the command line: what they print, ask and return, over a real store."""
+
+from __future__ import annotations
+
+import json
+import os
+from collections.abc import Iterator
+from pathlib import Path
+from typing import Any
+
+import pytest
+from tests.node import lines
+from tests.node.lines import Apart, apart, made, turn
+
+from hhd.cli import run
+from hhd.node import store as door
+
+
+class Told:
+    """What one command printed and returned."""
+
+    def __init__(self, capsys: pytest.CaptureFixture[str], *words: str | Path) -> None:
+        self.status = run([str(word) for word in words])
+        self.out, self.err = capsys.readouterr()
+
+    @property
+    def json(self) -> Any:
+        return json.loads(self.out)
+
+
+@pytest.fixture
+def both(monkeypatch: pytest.MonkeyPatch) -> Iterator[Apart]:
+    lines.grouped(monkeypatch)
+    with door.opened() as store:
+        yield apart(
+            store,
+            [turn(2, "Fixed here.", path="a.py")],
+            [turn(2, "Fixed there.", path="b.py"), turn(3, command="make", failed=True)],
+        )
+
+
+@pytest.fixture
+def hhd(both: Apart, capsys: pytest.CaptureFixture[str]) -> Any:
+    return lambda *words: Told(capsys, *words)
+
+
+def test_show_tells_where_a_session_stands_and_its_conversation(hhd: Any, both: Apart) -> None:
+    told = hhd("show", "the par")
+    assert told.status == 0 and not told.err
+    assert told.out.startswith(f"the parser  {both.made.id.hex()[:12]}\n")
+    assert "owned by this device (token 3)" in told.out and "2 heads compete" in told.out
+    assert "> Fix it." in told.out and "Fixed here." in told.out and "Fixed there." not in told.out
+    assert "Fixed there." in hhd("show", "the par", "--head", both.there.hex()[:10]).out
+    found = hhd("show", "the par", "--json").json
+    assert (found["session"], found["head"], found["heads"]) == (both.made.id.hex(), both.here.hex(), 2)
+    assert [one["event"] for one in found["events"]][:2] == ["user", "turn"]
+
+
+def test_heads_tells_of_each_head(hhd: Any, both: Apart) -> None:
+    told = hhd("heads", "the parser")
+    assert told.status == 0
+    first, here, of_here, there, of_there = told.out.splitlines()
+    assert first.endswith(": 2 heads")
+    assert here.startswith(both.here.hex()[:12]) and here.endswith("this device, token 3  (main)")
+    assert of_here.strip() == f"1 turn, 1 effect past {both.fork.hex()[:12]}; files: a.py"
+    assert "desktop, token 2" in there and "2 turns, 2 effects" in of_there and "files: b.py" in of_there
+    found = hhd("heads", "the parser", "--json").json
+    assert [one["id"] for one in found["heads"]] == [both.here.hex(), both.there.hex()]
+
+
+def test_diff_tells_both_sides_from_the_fork_with_calls_folded(hhd: Any, both: Apart) -> None:
+    told = hhd("diff", "the parser")
+    assert told.status == 0
+    assert told.out.splitlines()[0].endswith(f"part at {both.fork.hex()[:12]}, after 1 model call")
+    here, there = told.out.split("\n+++ ")
+    assert "\n--- " + both.here.hex()[:12] in here and "files: a.py" in here
+    assert there.startswith(both.there.hex()[:12]) and "  * bash make (failed)\n" in there
+    assert "  Fixed there.\n  * edit b.py\n" in there
+    found = hhd("diff", "the parser", both.there.hex()[:12], both.here.hex()[:12], "--json").json
+    assert found["one"]["lines"][0] == {"kind": "text", "text": "Fixed there.", "failed": False}
+    assert hhd("diff", "the parser", "a", "b", "c").status == 2
+
+
+def test_log_tells_each_statement_on_a_line_or_as_an_object(hhd: Any, both: Apart) -> None:
+    told = hhd("log", "the parser")
+    assert told.status == 0 and len(told.out.splitlines()) == 8
+    assert told.out.splitlines()[0].startswith("0.1.0  ") and "create" in told.out.splitlines()[0]
+    assert ": the laptop is lost" in told.out
+    objects = [json.loads(line) for line in hhd("log", "the parser", "--json").out.splitlines()]
+    assert [one["id"] for one in objects if one["head"]] == [both.there.hex(), both.here.hex()]
+    rest = hhd("log", "the parser", "--since", objects[5]["position"], "--json").out.splitlines()
+    assert [json.loads(line) for line in rest] == objects[6:]
+    assert hhd("log", "the parser", "--since", "yesterday").status == 2
+
+
+def test_log_follows_until_it_is_told_to_stop(hhd: Any, both: Apart, monkeypatch: pytest.MonkeyPatch) -> None:
+    from hhd.cli import log
+
+    waits = []
+
+    def sleep(seconds: float) -> None:
+        waits.append(seconds)
+        if len(waits) == 1:
+            both.made.work([turn(3)], on=both.here, token=both.made.tip_record)
+        else:
+            os.kill(os.getpid(), 2)
+
+    monkeypatch.setattr(log.time, "sleep", sleep)
+    told = hhd("log", "-f", "the parser")
+    assert told.status == 0 and len(told.out.splitlines()) == 9 and not told.err
+    assert len(waits) == 2
+
+
+def test_pick_rename_and_archive_are_wishes_that_can_be_taken_back(hhd: Any, both: Apart) -> None:
+    there = both.there.hex()
+    assert hhd("pick", "the parser", there[:10], "--json").json["after"] == there
+    assert "(picked)" in hhd("heads", "the parser").out and "(main)" in hhd("heads", "the parser").out
+    assert "none of its heads" in hhd("pick", "the parser", "--none").out
+    assert "(picked)" not in hhd("heads", "the parser").out
+    assert hhd("pick", "the parser").status == hhd("pick", "the parser", there, "--none").status == 2
+    assert hhd("rename", "the parser", "the lexer").status == 0
+    assert hhd("show", "the lex").status == 0 and hhd("show", "the parser").status == 3
+    assert hhd("rename", "the lexer", "--none").status == 0 and hhd("show", "the parser").status == 0
+    assert hhd("rename", "the parser", " ").status == 2
+    assert hhd("archive", "the parser").status == 0 and "(archived)" in hhd("show", "the parser").out
+    assert hhd("archive", "--undo", "the parser").status == 0 and "(archived)" not in hhd("show", "the parser").out
+
+
+def test_rm_says_what_it_would_destroy_and_asks(hhd: Any, both: Apart, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr("hhd.cli.keyboard.Keyboard.line", lambda self, prompt: None)
+    told = hhd("rm", "the parser")
+    assert told.status == 3 and "5 checkpoints" in told.out and "2 heads" in told.out
+    assert "nothing was removed" in told.err
+    assert hhd("rm", "the parser", "--json").status == 3
+    for answer, status in (("n", 3), ("", 3), ("y", 0)):
+        monkeypatch.setattr("hhd.cli.keyboard.Keyboard.line", lambda self, prompt, answer=answer: answer)
+        assert hhd("rm", "the parser").status == status
+    assert hhd("show", "the parser").status == 3
+    assert both
+
+
+def test_rm_with_yes_asks_nobody(hhd: Any, both: Apart, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.delattr("hhd.cli.keyboard.Keyboard.line")
+    told = hhd("rm", "--yes", "--everywhere", "the parser", "--json")
+    assert (
+        told.status == 0
+        and told.json["everywhere"]
+        and sorted(told.json["heads"]) == sorted([both.here.hex(), both.there.hex()])
+    )
+    assert hhd("heads", "the parser").status == 3
+
+
+@pytest.mark.parametrize("verb", ["show", "log", "heads", "diff", "fork", "archive", "rm"])
+def test_a_name_of_two_ends_in_2_and_one_of_none_in_3_with_one_sentence(hhd: Any, both: Apart, verb: str) -> None:
+    made(both.made.store, "the parser too", [turn(1)])
+    for name, status in (("the", 2), ("", 2), ("nothing", 3), ("f" * 64, 3)):
+        told = hhd(verb, name, "--json") if verb != "log" else hhd(verb, name)
+        assert told.status == status and len(told.err.splitlines()) == 1
+    assert "the parser too" in hhd(verb, "the").err and "may mean" in hhd(verb, "the").err
