@@ -248,7 +248,7 @@ class ControlService:
 
     @cached_property
     def _devices(self) -> Devices:
-        names, _ = registry.device_names(self.store)
+        names, _ = registry.device_names(self.store.shared)
         return Devices(me=self.me.id, members=members(self.store, self.me), names=names)
 
     @property
