@@ -22,6 +22,7 @@ if TYPE_CHECKING:  # Each door imports what it opens on, and nothing else.
     from hhd.node.rules import Judged, Rules
     from hhd.node.sealed_file import SealedReport
     from hhd.node.store import StoreUsage
+    from hhd.node.workbench import Workbench
     from hhd.runtime.outcomes import StopFlag
     from hhd.store.check import Report as StoreReport
     from hhd.store.repair import Repaired
@@ -85,11 +86,20 @@ def capsule_fork(path: Path, target: Path) -> Report:
     return capsules.fork(path, target)
 
 
-def run_new(prompt: str, out: Path | None, *, folder: Path, once: bool) -> Path:
-    """Make a capsule of the agent with `prompt`, at `out` or in hhd's own folder, and return where it is."""
+def run_new(prompt: str, out: Path, *, folder: Path, once: bool) -> None:
+    """Make a capsule of the agent with `prompt` at `out`."""
     from hhd.node import start
 
-    return start.start(prompt, out, folder=folder, once=once)
+    start.start(prompt, out, folder=folder, once=once)
+
+
+@contextmanager
+def workbench() -> Iterator[Workbench]:
+    """The sessions of this device's store, to be worked at in the foreground."""
+    from hhd.node import workbench as door
+
+    with door.opened() as bench:
+        yield bench
 
 
 def run_on(

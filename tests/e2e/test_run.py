@@ -84,14 +84,6 @@ def test_words_typed_after_a_turn_go_on_with_the_same_session(laptop: Device, re
     assert users == ["hi", "see you"] and "Bye." in done.stdout
 
 
-def test_without_a_name_the_capsule_goes_to_a_folder_of_hhds(laptop: Device, repo: Path, tmp_path: Path) -> None:
-    model = script(tmp_path / "s.jsonl", [says(text("Hello."))])
-    done = laptop.hhd("run", "say Hello!", "--model", model, cwd=repo)
-    (capsule,) = (laptop.home / "data" / "runs").iterdir()
-    assert "say-hello" in capsule.name and str(capsule) in done.stderr
-    assert not [entry for entry in repo.iterdir() if entry.suffix == ".hhd"]
-
-
 # moving
 
 

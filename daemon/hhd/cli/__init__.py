@@ -9,6 +9,7 @@ from hhd.base.errors import Exit, UserError
 COMMANDS = {
     "config": ("hhd.cli.config", "Say where this device's configuration is, and what could stand in it."),
     "run": ("hhd.cli.run", "Let the agent work in a folder, in the foreground."),
+    "resume": ("hhd.cli.resume", "Go on with a session, in the foreground."),
     "ls": ("hhd.cli.ls", "List the sessions of this device, newest first."),
     "show": ("hhd.cli.show", "Show where a session stands, and its conversation."),
     "log": ("hhd.cli.log", "List what devices signed in a session; -f follows."),

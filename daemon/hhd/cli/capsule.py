@@ -100,11 +100,7 @@ def run(
     What it asks for is answered here: by the model, by the tools of the folder, by you. A capsule never chooses the
     folder, and one that was not made here by you does nothing before you agreed.
     """
-    words = [("ran", ran)] if ran is not None else []
-    words += [("did-not-run", "")] * did_not_run + [("again", "")] * again
-    if len(words) > 1:
-        raise UsageError("--ran, --did-not-run and --again exclude one another.")
-    return going.run(file, module, folder, model, as_json, settle=words[0] if words else None)
+    return going.run(file, module, folder, model, as_json, settle=going.word(ran, did_not_run, again))
 
 
 @command.command("info")

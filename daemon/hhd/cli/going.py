@@ -7,9 +7,10 @@ from pathlib import Path
 from typing import TYPE_CHECKING
 
 from hhd import app
-from hhd.base.errors import RefusedError, RolledBackError, UserError
+from hhd.base.errors import RefusedError, RolledBackError, UsageError, UserError
 from hhd.base.text import visible
-from hhd.cli.capsule_report import advance, failed, show, step_call, typed, went
+from hhd.cli.capsule_report import advance, failed, show, step_call, went
+from hhd.cli.kept import InFile, Kept
 
 if TYPE_CHECKING:
     from hhd.cli.foreground import Foreground
@@ -40,55 +41,37 @@ def run(
                 raise RefusedError("There is nothing to settle here: the session waits for nothing that was begun.")
             show(report.fields(), went(report), as_json)
             return 0
-        return go_on(file, module, folder, model, as_json, settle, stop=stop)
+        kept = InFile(file=file, module=module, folder=folder, model=model, settle=settle)
+        return go_on(kept, as_json, stop=stop)
 
 
-def go_on(
-    file: Path,
-    module: Path | None,
-    folder: Path | None,
-    model: str | None,
-    as_json: bool,
-    settle: tuple[str, str] | None = None,
-    *,
-    stop: StopFlag,
-) -> int:
+def go_on(kept: Kept, as_json: bool, *, stop: StopFlag) -> int:
     """Drive a session to its end, or to where it waits; say how it ended and return the exit status.
 
-    `settle`: the person's word on an effect that may have run (`hhd.app.run_on`). `stop`: of `hhd.app.stop_on_signals`,
-    which the caller holds, so that no Ctrl-C is lost between what it did and this.
+    `stop`: of `hhd.app.stop_on_signals`, which the caller holds, so that no Ctrl-C is lost between what it did and
+    this.
     """
     try:
-        return _driven(file, module, folder, model, as_json, settle, stop)
-    except OSError as error:  # Of what it would say, mostly: a pipe that nobody reads. What it did is in its file.
-        raise UserError(f"The system said: {error.strerror or error}. {how_to_go_on(file, folder, model)}") from error
+        return _driven(kept, as_json, stop)
+    except OSError as error:  # Of what it would say, mostly: a pipe that nobody reads. What it did is kept.
+        raise UserError(f"The system said: {error.strerror or error}. {kept.on()}") from error
 
 
-def _driven(
-    file: Path,
-    module: Path | None,
-    folder: Path | None,
-    model: str | None,
-    as_json: bool,
-    settle: tuple[str, str] | None,
-    stop: StopFlag,
-) -> int:
+def _driven(kept: Kept, as_json: bool, stop: StopFlag) -> int:
     from hhd.cli.foreground import Foreground
 
     face = Foreground(quiet=as_json)
     try:
-        ended = app.run_on(
-            file, folder=folder or Path(), model=model, face=face, stop=stop, module=module, settle=settle
-        )
+        ended = kept.go(face, stop)
     except UserError as error:
         face.paper.end_line()
-        error.args = (f"{error} {how_to_go_on(file, folder, model)}",)
+        error.args = (f"{error} {kept.on()}",)
         if isinstance(error, RolledBackError):
             return failed(error, as_json)
         raise
-    on = "" if ended.end.value == "finished" else how_to_go_on(file, folder, model)
+    on = kept.over() if ended.end.value == "finished" else kept.on()
     if as_json:
-        _show(file, ended)
+        _show(kept, ended)
     else:
         _tell(ended, on, face)
     return ended.status
@@ -114,27 +97,27 @@ def step(
     face.paper.end_line()
     if ended is None:
         return advance(as_json, lambda: step_call(file, slice_ms, slice_checks, None, module))
+    kept = InFile(file=file, module=module, folder=folder, model=model)
     if as_json:
-        _show(file, ended)
+        _show(kept, ended)
     else:
-        _tell(ended, how_to_go_on(file, folder, model), face)
+        _tell(ended, kept.on(), face)
     return ended.status
 
 
-def how_to_go_on(file: Path, folder: Path | None, model: str | None) -> str:
-    """The command that goes on with a session, as a sentence."""
-    import shlex
+def word(ran: str | None, did_not_run: bool, again: bool) -> tuple[str, str] | None:
+    """What the person says of an effect that may have run, None if nothing; raises UsageError for two words."""
+    words = [("ran", ran)] if ran is not None else []
+    words += [("did-not-run", "")] * did_not_run + [("again", "")] * again
+    if len(words) > 1:
+        raise UsageError("--ran, --did-not-run and --again exclude one another.")
+    return words[0] if words else None
 
-    words = f"hhd capsule run {typed(file)}"
-    words += f" -C {typed(folder)}" if folder is not None else ""
-    words += f" --model {shlex.quote(visible(model, one_line=True))}" if model is not None else ""
-    return f"Go on with: {words}"
 
-
-def _show(file: Path, ended: Ended) -> None:
+def _show(kept: Kept, ended: Ended) -> None:
     said: dict[str, object] = {"model_calls": ended.spent.calls, "tokens": ended.spent.tokens}
-    said |= {"sentence": ended.sentence, "ways": list(ended.ways), "capsule": str(file), "exit": ended.status}
-    show({**app.capsule_info(file).fields(), "status": ended.end.value, **said}, "", True)
+    said |= {"sentence": ended.sentence, "ways": list(ended.ways), "exit": ended.status}
+    show({**kept.fields(), "status": ended.end.value, **said}, "", True)
 
 
 def _tell(ended: Ended, on: str, face: Foreground) -> None:

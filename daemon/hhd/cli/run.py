@@ -8,6 +8,7 @@ import click
 
 from hhd import app
 from hhd.cli import going
+from hhd.cli.kept import InFile, InStore
 
 FOLDER = click.option(
     "-C",
@@ -26,16 +27,21 @@ MODEL = click.option("--model", help="A model, or scripted:FILE. [default: name 
     "-o",
     "--out",
     type=click.Path(path_type=Path, readable=False),
-    help="The capsule to make. [default: one in hhd's folder]",
+    help="Keep the session in this capsule file, and not in the store.",
 )
 @click.option("--once", is_flag=True, help="End the session where the model ends its turn.")
 @click.option("--json", "as_json", is_flag=True, help="Print one JSON object, and the conversation nowhere.")
 def command(prompt: str, folder: Path | None, model: str | None, out: Path | None, once: bool, as_json: bool) -> int:
     """Let the agent do what PROMPT says in a folder.
 
-    The session lives in a capsule file at every moment. Ctrl-C pauses it; what you type while it works is heard at its
-    next step; the end of input (Ctrl-D) leaves it waiting.
+    The session lives in the store of this device at every moment, sealed; hhd resume goes on with it. Ctrl-C pauses it;
+    what you type while it works is heard at its next step; the end of input (Ctrl-D) leaves it waiting.
     """
     with app.stop_on_signals() as stop:
-        path = app.run_new(prompt, out, folder=folder or Path(), once=once)
-        return going.go_on(path, None, folder, model, as_json, stop=stop)
+        if out is not None:
+            app.run_new(prompt, out, folder=folder or Path(), once=once)
+            return going.go_on(InFile(file=out, module=None, folder=folder, model=model), as_json, stop=stop)
+        with app.workbench() as bench:
+            session = bench.create(prompt, folder=folder or Path(), once=once)
+            kept = InStore(bench=bench, session=session, folder=folder, model=model)
+            return going.go_on(kept, as_json, stop=stop)

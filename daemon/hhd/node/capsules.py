@@ -15,6 +15,7 @@ from hhd_protocol import capsule
 from hhd_protocol.capsule import At, Capsule
 from hhd_protocol.errors import FormatError
 from hhd_protocol.ids import LineId
+from hhd_protocol.journal import Journal
 from hhd_protocol.limits import EFFECT_BYTES_MAX
 
 if TYPE_CHECKING:  # The runtime is loaded only by the verbs that run something.
@@ -54,7 +55,7 @@ class Report:
         value = self.capsule
         return {
             "status": self.status,
-            "effect": effect_fields(value),
+            "effect": effect_fields(value.journal),
             "dirty_pages": self.dirty_pages,
             "capsule_bytes": self.capsule_bytes,
             "wall_ms": round(self.wall_ms, 3),
@@ -68,9 +69,9 @@ class Report:
         }
 
 
-def effect_fields(value: Capsule) -> dict[str, object] | None:
-    """The effect that `value` waits for, None if it waits for none; a request that is not text is in base64."""
-    entry = value.journal.pending
+def effect_fields(journal: Journal) -> dict[str, object] | None:
+    """The effect that a session waits for, None if it waits for none; a request that is not text is in base64."""
+    entry = journal.pending
     if entry is None:
         return None
     try:

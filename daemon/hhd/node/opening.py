@@ -14,13 +14,19 @@ from hhd.effects.confine import Workspace
 from hhd.effects.executor import HowSettled, Settlement
 from hhd.effects.model import warm
 from hhd.effects.sandbox import SandboxConfig, detect
+from hhd.identity.key import Identity
+from hhd.node import here as notes
 from hhd.node import programs
 from hhd.node.capsule_session import CapsuleSession
 from hhd.node.driver import Driver
 from hhd.node.ended import Settle
 from hhd.node.face import Face
+from hhd.node.naming import ID_SHOWN
 from hhd.node.run import Here, Run
+from hhd.node.stored_session import StoredSession
 from hhd.runtime.outcomes import StopFlag
+from hhd.store.store import Store
+from hhd_protocol.ids import SessionId
 from hhd_protocol.journal import Entry
 
 
@@ -44,6 +50,37 @@ def opened(
     wasm = None if module is None else programs.read_wasm(module)
     with Workspace(folder) as workspace, CapsuleSession(path, module=wasm) as session:
         yield driven(session, here, workspace, face, stop, settle)
+
+
+@contextlib.contextmanager
+def stored(
+    store: Store,
+    me: Identity,
+    session: SessionId,
+    *,
+    folder: Path | None,
+    model: str | None,
+    face: Face,
+    stop: StopFlag,
+    settle: Settle | None = None,
+) -> Iterator[Run]:
+    """The session `session` of the store, held and ready to be driven, as `opened` has a capsule.
+
+    `folder`: None for the one where it last was at work on this device. Raises UserError where it cannot be driven.
+    """
+    here = here_with(model)
+    with Workspace(folder or _folder(store, session)) as workspace, StoredSession(store, me, session) as one:
+        one.keeper.owner.folder = workspace.folder
+        yield driven(one, here, workspace, face, stop, settle)
+
+
+def _folder(store: Store, session: SessionId) -> Path:
+    noted = notes.noted(store, session)
+    if noted is None or noted.folder is None:
+        raise RefusedError(
+            f"Session {session.hex()[:ID_SHOWN]} has not been at work on this device yet; name a folder with -C DIR."
+        )
+    return noted.folder
 
 
 def here_with(model: str | None) -> Here:

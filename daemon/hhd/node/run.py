@@ -11,6 +11,7 @@ from __future__ import annotations
 
 import contextlib
 import datetime
+import errno
 import json
 import os
 from collections import Counter
@@ -284,4 +285,6 @@ class _Port:
         except RolledBackError as error:
             if isinstance(error.__cause__, OSError):
                 raise error.__cause__ from error
+            if journal.pending is None:  # Something was done, and the executor keeps what came of it.
+                raise OSError(errno.ENOSPC, os.strerror(errno.ENOSPC)) from error
             raise

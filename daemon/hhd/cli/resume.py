@@ -1,0 +1,44 @@
+"""The command `hhd resume`: going on with a session of the store, in the foreground."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import click
+
+from hhd import app
+from hhd.cli import going
+from hhd.cli.kept import InStore
+from hhd.cli.run import MODEL
+
+
+@click.command("resume")
+@click.argument("session")
+@click.option(
+    "-C",
+    "--folder",
+    type=click.Path(path_type=Path, readable=False),
+    help="The folder to work in. [default: where it last was at work on this device]",
+)
+@MODEL
+@click.option("--ran", metavar="OUTPUT", help="What may have run did run, and said OUTPUT.")
+@click.option("--did-not-run", is_flag=True, help="What may have run did not: run it now.")
+@click.option("--again", is_flag=True, help="Run what may have run again, whatever happened before.")
+@click.option("--json", "as_json", is_flag=True, help="Print one JSON object, and the conversation nowhere.")
+def command(
+    session: str,
+    folder: Path | None,
+    model: str | None,
+    ran: str | None,
+    did_not_run: bool,
+    again: bool,
+    as_json: bool,
+) -> int:
+    """Go on with SESSION, named by its id, its title, or the begin of either, until it waits for you.
+
+    Ctrl-C pauses it. What was begun when this device was cut off, and may not be done twice, waits for your word.
+    """
+    settle = going.word(ran, did_not_run, again)
+    with app.stop_on_signals() as stop, app.workbench() as bench:
+        kept = InStore(bench=bench, session=bench.named(session), folder=folder, model=model, settle=settle)
+        return going.go_on(kept, as_json, stop=stop)

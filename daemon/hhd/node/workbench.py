@@ -1,0 +1,80 @@
+"""Sessions of the store worked at in the foreground: begun, gone on with, told about; the store is open meanwhile."""
+
+from __future__ import annotations
+
+import contextlib
+from collections.abc import Iterator
+from dataclasses import dataclass
+from pathlib import Path
+
+from hhd.identity.key import Identity
+from hhd.node import naming, opening, programs, sessions, start
+from hhd.node import store as door
+from hhd.node.capsules import STATUS, effect_fields
+from hhd.node.ended import Ended, Settle
+from hhd.node.face import Face
+from hhd.node.moment import Moment
+from hhd.runtime.outcomes import StopFlag
+from hhd.store.store import Store
+from hhd_protocol.ids import SessionId
+
+
+@dataclass(frozen=True, kw_only=True)
+class Workbench:
+    """The store of this device, `me`, open."""
+
+    store: Store
+    me: Identity
+
+    def create(self, prompt: str, *, folder: Path, once: bool) -> SessionId:
+        """Make a session of the agent with `prompt`, which this device owns; `folder` is noted here."""
+        args = programs.encode_args(start.arguments(prompt, once=once))
+        return sessions.create(self.store, self.me, program="agent", args=args, folder=folder.resolve())
+
+    def named(self, name: str) -> SessionId:
+        """Return the session that a person means by `name`; raises UsageError, RefusedError."""
+        return naming.session(self.store, name).id
+
+    def go_on(
+        self,
+        session: SessionId,
+        *,
+        folder: Path | None,
+        model: str | None,
+        face: Face,
+        stop: StopFlag,
+        settle: tuple[str, str] | None = None,
+    ) -> Ended:
+        """Drive a session until it ends, waits or is interrupted, in `folder` or where it last was at work here.
+
+        `settle`: what a person says of an effect that may have run (ran, did-not-run, again), and its output.
+        """
+        word = None if settle is None else Settle(how=settle[0], output=settle[1])
+        with opening.stored(
+            self.store, self.me, session, folder=folder, model=model, face=face, stop=stop, settle=word
+        ) as run:
+            return run.go()
+
+    def fields(self, session: SessionId) -> dict[str, object]:
+        """What the JSON object of a run says of a session."""
+        main = sessions.view(self.store, self.me, session).main
+        found: dict[str, object] = {"session": session.hex()}
+        if main is None:
+            return found
+        standing = Moment(self.store, naming.checkpoint(self.store, session, main.hex())).standing
+        return found | {
+            "status": STATUS[standing.at],
+            "effect": effect_fields(standing.journal),
+            "checks_total": standing.checks,
+            "steps": standing.steps,
+            "transcript_bytes": standing.transcript_bytes,
+            "program": standing.program,
+        }
+
+
+@contextlib.contextmanager
+def opened() -> Iterator[Workbench]:
+    """The store, opened; made now if there never was one."""
+    me = door.identity()
+    with Store.open(door.store_folder(), seed=me.seed, limits=door.limits()) as store:
+        yield Workbench(store=store, me=me)
