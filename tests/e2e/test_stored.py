@@ -140,7 +140,9 @@ stored_session.StoreKeeper.save = save
 """
 
 
-@pytest.mark.parametrize(("save", "status"), [(3, 4), (5, 4), (6, 5)], ids=["a call", "a start", "a result"])
+@pytest.mark.parametrize(
+    ("save", "status"), [(5, 4), (6, 4), (7, 4), (8, 5)], ids=["a call", "a reply", "a start", "a result"]
+)
 def test_a_disk_that_fills_during_a_step_pauses_the_session_in_one_sentence_and_it_goes_on_later(
     laptop: Device, repo: Path, save: int, status: int
 ) -> None:

@@ -26,7 +26,7 @@ from dataclasses import dataclass, field
 from hashlib import sha256
 from typing import Protocol
 
-from hhd.base.errors import RefusedError, UncertainError, UserError
+from hhd.base.errors import RefusedError, RolledBackError, UncertainError, UserError
 from hhd.base.text import visible
 from hhd.effects.approvals import Answer, Approver, Choice, Grants, Question
 from hhd.effects.cancel import Cancel, Interrupted
@@ -259,7 +259,12 @@ class Executor:
                     f"The answer could not be written ({error.strerror}); nothing was changed."
                 ) from error
             self._unwritten[kept] = whole
-            raise UnwrittenReply(whole, error.strerror or str(error)) from error
+            reason = error.strerror or str(error)
+            if self.kinds[entry.op].repeatable(entry.request):
+                raise RolledBackError(
+                    f"The reply could not be written ({reason}); make room and go on: it is asked for again then."
+                ) from error
+            raise UnwrittenReply(whole, reason) from error
         self._unwritten.pop(kept, None)
         return Answered(reply=whole, ran=ran)
 
