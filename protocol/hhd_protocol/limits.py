@@ -262,3 +262,9 @@ STEP_LOG_BYTES_MAX = 2**50
 
 STEP_OPS_MAX = 256
 """Kinds of effects that are counted by name: ours are 4; a guest that invents names has the rest counted as one."""
+
+PIECES_OBJECT_MAX = 65_536
+"""Pieces of one object: their ids take 2 MiB of its head."""
+
+PIECES_FRAMES_MAX = 254
+"""Frames of one object of pieces: each is a segment, the head another."""

@@ -34,7 +34,8 @@ from hhd.store.line import Line
 from hhd.store.store import Store
 from tests.powercut.recorder import mark
 from tests.store.conftest import ALICE, Memory
-from tests.store.small import LIMITS, dice
+from hhd.store.captures import workspace_of
+from tests.store.small import LIMITS, captured, dice
 
 root, steps = Path(sys.argv[1]), int(sys.argv[2])
 database.SYNCHRONOUS = sys.argv[3]
@@ -43,9 +44,11 @@ mark("identity " + me.text)
 store = Store.open(root / "store", seed=me.seed, limits=LIMITS, random=dice(2))
 mark("store " + me.text)
 store.create_session(ALICE)
-memory, line = Memory(6), Line(store, ALICE)
+memory, line, last = Memory(6), Line(store, ALICE), None
 for step in range(steps):
-    head = line.checkpoint(changed=memory.edit(2), snapshot=memory.snapshot(), logs={"log": b"%d" % step})
+    last = captured(store, ALICE, {b"same": bytes(300), b"other": b"%d" % step}, last)
+    head = line.checkpoint(changed=memory.edit(2), snapshot=memory.snapshot(), logs={"log": b"%d" % step},
+                           workspace=workspace_of(last))
     mark("checkpoint " + head.hex())
     if step % 2:
         store.rows.append("journal", ALICE, b"%d" % step)

@@ -14,12 +14,16 @@ from pathlib import Path
 from tests.store.conftest import ALICE, BOB, SEED, Memory, flat
 
 from hhd.base.errors import UserError
+from hhd.store.captures import capture_ref, workspace_of
 from hhd.store.check import Check, Report
 from hhd.store.database import FILE
 from hhd.store.line import Line
 from hhd.store.repair import repair
 from hhd.store.store import Limits, Store
 from hhd_protocol.ids import CheckpointId, SessionId
+from hhd_protocol.objects import Ref
+from hhd_protocol.workspace import Capture, Entry, Kind
+from hhd_protocol.workspace import Content as FileContent
 
 LIMITS = Limits(free_bytes_min=0)
 Content = dict[SessionId, dict[CheckpointId, object]]
@@ -67,12 +71,34 @@ def _made(base: Path, seed: int) -> Small:
             memory, line = Memory(1, own), Line(store, session)
             line.checkpoint(snapshot=memory.snapshot(), logs={"claude": b'{"turn":1}\n'})
             line.checkpoint(changed=memory.edit(1), snapshot=memory.snapshot(), logs={"claude": b'{"turn":2}\n'})
-            line.checkpoint(changed=memory.edit(1), snapshot=memory.snapshot(), turn=True)
+            workspace = workspace_of(captured(store, session, {b"f": b"%d" % own, b"sub/g": bytes(40)}))
+            line.checkpoint(changed=memory.edit(1), snapshot=memory.snapshot(), turn=True, workspace=workspace)
             store.rows.append("journal", session, b"asked: run a tool")
         store.database.fold()
         content = everything(store)
     assert not (base / f"{FILE}-wal").exists()
     return Small(seed=seed, folder=base, raw=(base / FILE).read_bytes(), content=content)
+
+
+def captured(store: Store, session: SessionId, files: dict[bytes, bytes], last: Ref | None = None) -> Ref:
+    """Put a capture of a folder that holds `files`, and return it."""
+    with store.transaction():
+        writer = store.capture_writer(store.session(session).family, last)
+        entries = [
+            Entry(path=path, kind=Kind.FILE, mode=0o644, content=FileContent(size=len(raw), pieces=(writer.put(raw),)))
+            for path, raw in sorted(files.items())
+        ]
+        return writer.finish(Capture(repository=None, entries=tuple(entries)))
+
+
+def files_of(store: Store, session: SessionId, ref: Ref) -> dict[bytes, bytes]:
+    """Return what a capture says is in the folder."""
+    reader = store.capture_reader(store.session(session).family, ref)
+    return {
+        entry.path: b"".join(map(reader.piece, entry.content.pieces))
+        for entry in reader.capture().entries
+        if entry.content is not None
+    }
 
 
 def everything(store: Store) -> Content:
@@ -87,7 +113,9 @@ def session_content(store: Store, session: SessionId) -> dict[CheckpointId, obje
         checkpoint = store.checkpoint(one)
         reader = store.reader_of(checkpoint)
         texts = {name: b"".join(reader.log(ref)) for name, ref in checkpoint.payload.logs.items()}
-        found[one] = flat(Line(store, session, one).snapshot()), texts, checkpoint.turn
+        capture = capture_ref(checkpoint.workspace)
+        files = None if capture is None else files_of(store, session, capture)
+        found[one] = flat(Line(store, session, one).snapshot()), texts, checkpoint.turn, files
     found[CheckpointId(b"journal")] = list(store.rows.log("journal", session))
     return found
 

@@ -28,6 +28,7 @@ from hhd_protocol.errors import FormatError
 from hhd_protocol.ids import CheckpointId, DeviceId, FamilyId, ObjectName, SessionId, Sha256
 from hhd_protocol.images import ImageHead
 from hhd_protocol.lineage import Signed
+from hhd_protocol.logs import LogHead
 from hhd_protocol.objects import Ref, SealedObject, object_name
 
 
@@ -261,12 +262,21 @@ class Check:
             for number in range(1, sealed.count):
                 sealed.segment(keys.key(ref.epoch), number)
             if self._read_data:
-                reader.own_pages(ref) if isinstance(head, ImageHead) else reader.check_log_object(ref)
+                self._data(reader, ref, head)
             return head
         except (DamagedStoreError, MissingError, FormatError) as error:
             self.bad_objects.add(ref.name)
             self.report.add(f"object {ref.name.hex()}", error)
             return None
+
+    def _data(self, reader: Reader, ref: Ref, head: Head) -> None:
+        """Decode what an object holds; of a capture, everything that it names."""
+        if isinstance(head, ImageHead):
+            reader.own_pages(ref)
+        elif isinstance(head, LogHead):
+            reader.check_log_object(ref)
+        else:
+            reader.check_pieces_object(ref)
 
     def _objects_by_hash(self, reached: set[int]) -> None:
         """Check the names of objects that nothing refers to, and the tally of all."""

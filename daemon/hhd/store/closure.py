@@ -12,8 +12,9 @@ from collections.abc import Callable, Iterable
 from hhd_protocol.images import ImageHead
 from hhd_protocol.logs import LogHead
 from hhd_protocol.objects import Ref
+from hhd_protocol.pieces import PiecesHead
 
-Head = ImageHead | LogHead
+Head = ImageHead | LogHead | PiecesHead
 
 
 class Closure:

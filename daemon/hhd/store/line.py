@@ -56,6 +56,7 @@ class Line:
         module: Sha256 | None = None,
         journal: int = 0,
         workspace: bytes | None = None,
+        brought: Sequence[ObjectName] = (),
         turn: bool = False,
         sign: Sign | None = None,
         reserve: bool = False,
@@ -63,7 +64,8 @@ class Line:
         """Store the next checkpoint, durable when this returns, and make it the head.
 
         `changed`: numbers of the pages of `snapshot` that may differ from the checkpoint before (None: all are
-        compared). `logs`: what was appended to each record log. `sign` is given the checkpoint without its record and
+        compared). `logs`: what was appended to each record log. `workspace`: the capture of its moment (`captures.
+        workspace_of`), whose new objects are `brought`. `sign` is given the checkpoint without its record and
         returns that record, within the transaction, so what it adds to the store becomes durable with the checkpoint.
         `reserve`: it holds what cannot be had again, so it may take of the room that is to stay free.
         Raises FullStoreError, with the head as it was.
@@ -82,7 +84,7 @@ class Line:
                     session=self.session,
                     parents=() if self.head is None else (self.head,),
                     payload=payload,
-                    objects=tuple(self._made),
+                    objects=(*brought, *self._made),
                     journal=journal,
                     workspace=workspace,
                     at_ms=self._store.now_ms(),

@@ -14,10 +14,10 @@ from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass, field
 from itertools import accumulate, chain
 
-from hhd.store.closure import Closure
+from hhd.store.closure import Closure, Head
 from hhd.store.errors import DamagedStoreError, ThinnedError
 from hhd.store.families import Family
-from hhd_protocol import images, logs
+from hhd_protocol import images, logs, pieces
 from hhd_protocol.compression import Decompressor, decompressor
 from hhd_protocol.crypto import content_id
 from hhd_protocol.errors import FormatError, NewerVersionError
@@ -130,15 +130,15 @@ class Reader:
         except FormatError as error:
             raise damaged(ref, error) from error
 
-    def head(self, ref: Ref) -> ImageHead | logs.LogHead:
-        """Return the head of an object of either kind."""
+    def head(self, ref: Ref) -> Head:
+        """Return the head of an object of any kind."""
         try:
             return either_head(self.sealed(ref).segment(self._family.key(ref.epoch), 0))
         except FormatError as error:
             raise damaged(ref, error) from error
 
     def needs(self, refs: Iterable[Ref]) -> set[Ref]:
-        """Return every object that reading these images and logs takes."""
+        """Return every object that reading these images, logs and captures takes."""
         closure = Closure(self.head)
         closure.add(refs)
         return closure.needed
@@ -379,6 +379,36 @@ class Reader:
         if content_id(self._family.page_key, b"chunks", ids) != head.chunks_id:
             raise damaged(ref, FormatError("its chunks are not those that its id names"))
 
+    # Pieces of captures
+
+    def pieces_head(self, ref: Ref) -> pieces.PiecesHead:
+        """Return the head of an object of pieces."""
+        try:
+            return pieces.decode_head(self.sealed(ref).segment(self._family.key(ref.epoch), 0))
+        except FormatError as error:
+            raise damaged(ref, error) from error
+
+    def pieces_frame(self, ref: Ref, frame: int, lengths: Sequence[int]) -> list[bytes]:
+        """Return the pieces of one frame, which have `lengths`."""
+        try:
+            sealed = self.sealed(ref)
+            if frame + 1 >= sealed.count:
+                raise FormatError("its body does not have the frames that its head names")
+            return pieces.decode_frame(sealed.segment(self._family.key(ref.epoch), frame + 1), lengths)
+        except FormatError as error:
+            raise damaged(ref, error) from error
+
+    def check_pieces_object(self, ref: Ref) -> None:
+        """Raise DamagedStoreError if the own pieces of an object are not those of their ids."""
+        head, at = self.pieces_head(ref), 0
+        if self.sealed(ref).count - 1 != len(head.frames):
+            raise damaged(ref, FormatError("its body does not have the frames that its head names"))
+        for frame, count in enumerate(head.frames):
+            for piece in self.pieces_frame(ref, frame, head.lengths[at : at + count]):
+                if content_id(self._family.page_key, b"piece", piece) != head.ids[at]:
+                    raise damaged(ref, FormatError("a piece is not the one of its id"))
+                at += 1
+
     def _chunk(self, sealed: SealedObject, place: logs.Chunk) -> bytes:
         try:
             if place.slot + 1 >= sealed.count:
@@ -389,14 +419,17 @@ class Reader:
             raise damaged(place.object, error) from error
 
 
-def either_head(segment: bytes) -> ImageHead | logs.LogHead:
-    """Return the head that a first segment holds, of an image or of a log; raises FormatError."""
-    try:
-        return images.decode_head(segment)
-    except NewerVersionError:
-        raise
-    except FormatError:
-        return logs.decode_head(segment)
+def either_head(segment: bytes) -> Head:
+    """Return the head that a first segment holds, of whichever kind; raises FormatError."""
+    readers: tuple[Callable[[bytes], Head], ...] = (images.decode_head, logs.decode_head, pieces.decode_head)
+    for decode_head in readers[:-1]:
+        try:
+            return decode_head(segment)
+        except NewerVersionError:
+            raise
+        except FormatError:
+            continue
+    return readers[-1](segment)
 
 
 def damaged(ref: Ref, error: Exception) -> DamagedStoreError:

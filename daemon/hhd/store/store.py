@@ -23,6 +23,7 @@ from pathlib import Path
 
 from hhd.base.paths import private_folder
 from hhd.store import locks
+from hhd.store.captures import CaptureReader, CaptureWriter, capture_ref
 from hhd.store.catalogue import FACTS, Catalogue
 from hhd.store.checkpoints import Checkpoint, decode_checkpoint
 from hhd.store.database import FILE, Database
@@ -353,6 +354,21 @@ class Store:
             return LogWriter(keys, put, self.random)
         return LogWriter.resume(keys, put, self.random, reader=self.reader(family), last=last)
 
+    def capture_reader(self, family: FamilyId, ref: Ref) -> CaptureReader:
+        """Return a reader of a capture; raises DamagedStoreError if it is none, ThinnedError if it is not here."""
+        return CaptureReader(self.reader(family), self.families.get(family), ref)
+
+    def capture_writer(self, family: FamilyId, last: Ref | None) -> CaptureWriter:
+        """Return a writer of the capture after `last`. Full objects become durable one by one, the last one with
+        the transaction that `finish` is called in."""
+        before = None if last is None else self.capture_reader(family, last)
+        return CaptureWriter(self.families.get(family), self._keep_capture, self.random, before)
+
+    def _keep_capture(self, ref: Ref, raw: bytes) -> None:
+        with self.transaction():
+            self.insist_on_room(len(raw))
+            self.keep(ref, raw)
+
     def put_module(self, module: bytes) -> Sha256:
         """Keep an instrumented module, once however many sessions have it, and return its hash."""
         digest = Sha256(hashlib.sha256(module).digest())
@@ -430,9 +446,9 @@ class Store:
 
 
 def refs_of(checkpoint: Checkpoint) -> list[Ref]:
-    """Return the objects that a checkpoint's payload begins at."""
-    payload = checkpoint.payload
-    return [*([payload.image] if payload.image else []), *payload.logs.values()]
+    """Return the objects that a checkpoint's content begins at: image, logs, capture."""
+    payload, capture = checkpoint.payload, capture_ref(checkpoint.workspace)
+    return [*([payload.image] if payload.image else []), *payload.logs.values(), *([capture] if capture else [])]
 
 
 def _insist_on_whole_log(folder: Path) -> None:
