@@ -119,7 +119,7 @@ class Below:
                 return None
             except OSError as error:
                 if error.errno in (errno.ELOOP, errno.ENOTDIR, errno.EMLINK):
-                    raise LinkInTheWay(f"{b'/'.join(parts)!r} goes through a link, or through a file.") from None
+                    raise LinkInTheWay(f"{os.fsdecode(b'/'.join(parts))!r} goes through a link, or through a file.") from None
                 raise
             self._chain.append((name, fd))
         return fd

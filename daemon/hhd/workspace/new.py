@@ -15,7 +15,7 @@ import shutil
 from collections.abc import Iterator
 from pathlib import Path
 
-from hhd.base.beneath import Below, parts_of, rename_new, sync_file_system
+from hhd.base.beneath import Below, LinkInTheWay, parts_of, rename_new, sync_file_system
 from hhd.base.files import replace, sync_folder
 from hhd.workspace import gitdir
 from hhd.workspace.errors import HostileCapture, LeftBetween, NotOurs, UnfinishedWrite, unclean
@@ -73,8 +73,8 @@ def staged(folder: Path, place: Place) -> Iterator[Path]:
         place.save(Pending(folder=folder, stage=stage))
         stage.mkdir(0o700)
         yield stage
-    except FormatError as error:
-        raise HostileCapture(f"The capture breaks a rule: {error}; nothing was written.") from error
+    except (FormatError, LinkInTheWay) as error:
+        raise HostileCapture(f"The capture breaks a rule: {str(error).rstrip(".")}; nothing was written.") from error
     except (OSError, GitFailed) as error:
         reason = error.strerror if isinstance(error, OSError) else str(error)
         raise UnfinishedWrite(f"{folder} could not be written ({reason}); nothing is left of the attempt.") from error

@@ -26,8 +26,8 @@ Get = Callable[[PageId], bytes]
 _CHUNK = 1 << 20
 _TREE_BYTES_MAX = 512 * 1024 * 1024
 """A listing of the largest tree allowed: a million paths of 500 bytes. Trees within trees can spell out far more."""
-STRICT = "--strict"
-"""git then refuses a tree with `.git` of any spelling, `..`, doubled entries, or anything that it lacks."""
+STRICT = "--strict=badFilemode=error"
+"""git then refuses a tree with `.git` of any spelling, `..`, doubled entries, odd modes, or anything that it lacks."""
 
 
 def pieces(content: Content, get: Get) -> Iterator[bytes]:

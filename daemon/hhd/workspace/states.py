@@ -17,8 +17,9 @@ from hhd_protocol.workspace import MODES, Capture, Content, Entry, Flag, IndexEn
 from hhd_protocol.workspace_paths import check_path
 
 FILE, EXECUTABLE, LINK, SUBMODULE = MODES
-_OLD_GROUP_WRITABLE = 0o100664
-"""What git wrote for files in 2005; it takes it as 0o100644 ever since."""
+
+MODE_BITS = 0o777
+"""What of a mode is taken over: neither setuid nor setgid nor the sticky bit."""
 
 
 class What(enum.Enum):
@@ -90,7 +91,6 @@ def parse_tree(raw: bytes, oid_bytes: int) -> dict[bytes, tuple[int, bytes]]:
         head, path = record.split(b"\t", 1)
         mode_text, _, oid_text = head.split(b" ")
         mode, oid = int(mode_text, 8), bytes.fromhex(oid_text.decode("ascii"))
-        mode = FILE if mode == _OLD_GROUP_WRITABLE else mode
         if mode not in MODES or len(oid) != oid_bytes:
             raise FormatError("the tree of the commit holds something of a mode that git does not write")
         check_path(path)
@@ -152,7 +152,9 @@ def _indexed_node(one: Indexed) -> Node:
 
 def _entry_node(entry: Entry) -> Node:
     if entry.kind is Kind.FILE:
-        return Node(what=What.FILE, executable=bool(entry.mode & 0o100), mode=entry.mode & 0o777, content=entry.content)
+        return Node(
+            what=What.FILE, executable=bool(entry.mode & 0o100), mode=entry.mode & MODE_BITS, content=entry.content
+        )
     if entry.kind is Kind.SYMLINK:
         return Node(what=What.LINK, target=entry.target)
     return Node(what=What.FOLDER)

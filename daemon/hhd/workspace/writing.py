@@ -11,11 +11,8 @@ from hhd.base.files import sync_file, write_all
 from hhd.workspace.errors import HostileCapture
 from hhd.workspace.git import Git
 from hhd.workspace.objects import Blobs, Get, blobs, pieces
-from hhd.workspace.states import Node, What
+from hhd.workspace.states import MODE_BITS, Node, What
 from hhd_protocol.limits import WORKSPACE_TEXT_BYTES_MAX
-
-MODE_BITS = 0o777
-"""What of a mode is taken over: neither setuid nor setgid nor the sticky bit."""
 
 _SYNCED_ONE_BY_ONE = 64
 """Up to so many files are synced each; for more, one call for the whole file system is the cheaper one."""
@@ -61,7 +58,7 @@ def _write_file(below: Below, parts: Parts, node: Node, chunks: Iterable[bytes],
         for chunk in chunks:
             write_all(fd, [chunk])
         if node.mode is not None:
-            os.fchmod(fd, node.mode & MODE_BITS)
+            os.fchmod(fd, node.mode)
         if sync:
             sync_file(fd)
         return os.fstat(fd)
