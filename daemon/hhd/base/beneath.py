@@ -119,7 +119,8 @@ class Below:
                 return None
             except OSError as error:
                 if error.errno in (errno.ELOOP, errno.ENOTDIR, errno.EMLINK):
-                    raise LinkInTheWay(f"{os.fsdecode(b'/'.join(parts))!r} goes through a link, or through a file.") from None
+                    path = os.fsdecode(b"/".join(parts))
+                    raise LinkInTheWay(f"{path!r} goes through a link, or through a file") from None
                 raise
             self._chain.append((name, fd))
         return fd

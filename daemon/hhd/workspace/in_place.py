@@ -93,7 +93,7 @@ def in_place(
     except FormatError as error:
         raise HostileCapture(f"The capture breaks a rule: {error}; nothing was written.") from error
     except (Meddled, LinkInTheWay, UnreadableIndex) as error:
-        raise NotOurs(f"{folder} is left alone: {error}") from error
+        raise NotOurs(f"{folder} is left alone: {str(error).rstrip(chr(46))}.") from error
     except (OSError, GitFailed) as error:
         words = error.strerror if isinstance(error, OSError) else str(error)
         raise UnfinishedWrite(f"{folder} could not be written ({words}); it is as it was.") from error

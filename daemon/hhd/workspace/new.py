@@ -74,7 +74,7 @@ def staged(folder: Path, place: Place) -> Iterator[Path]:
         stage.mkdir(0o700)
         yield stage
     except (FormatError, LinkInTheWay) as error:
-        raise HostileCapture(f"The capture breaks a rule: {str(error).rstrip(".")}; nothing was written.") from error
+        raise HostileCapture(f"The capture breaks a rule: {error}; nothing was written.") from error
     except (OSError, GitFailed) as error:
         reason = error.strerror if isinstance(error, OSError) else str(error)
         raise UnfinishedWrite(f"{folder} could not be written ({reason}); nothing is left of the attempt.") from error
