@@ -247,7 +247,7 @@ REGISTRY_ROWS_MAX = 1_000_000
 """Operations in one message of changes: an edit makes four."""
 
 REGISTRY_TEXT_BYTES_MAX = 4 * TITLE_BYTES_MAX
-"""One key or one comment in a change: keys have at most 75 bytes."""
+"""One key, value or comment in a change: an honest key has at most 75 bytes, a text a quarter of this."""
 
 REGISTRY_HEADS_MAX = 4096
 """Heads of a shared document, or writers named in one change: one for each opening on each device, merged daily."""

@@ -1,14 +1,18 @@
-"""What a peer's changes may cost: looked at before automerge reads them, which has no bounds of its own.
+"""What of a peer's changes comes in at all: looked at before automerge reads them.
 
-A few bytes of a change can stand for billions of rows (run lengths) or for gigabytes (deflate). So each chunk is
-walked through here: lengths, counts and runs are added up, nothing is kept. What holds the bounds but means nothing is
-automerge's to refuse. Format: https://automerge.org/automerge-binary-format-spec/, sections Chunks, Change Chunks and
-Columns; sync messages as `rust/automerge/src/sync.rs` of automerge writes them.
+A few bytes of a change can stand for billions of rows (run lengths) or for gigabytes (deflate), and the Python face of
+automerge panics at values of some kinds, after which the document cannot be read at all. So each chunk is walked
+through here: counts and runs are added up, nothing is kept, and only what an hhd writes comes in, which is texts put at
+and removed from the root of the document. What holds the bounds but means nothing is automerge's to refuse.
+
+Format: https://automerge.org/automerge-binary-format-spec/, sections Chunks, Change Chunks and Columns; sync messages
+as `rust/automerge/src/sync.rs` of automerge writes them.
 """
 
 from __future__ import annotations
 
 import zlib
+from collections.abc import Iterator
 
 from hhd_protocol.errors import FormatError, TooLargeError
 from hhd_protocol.limits import (
@@ -24,8 +28,12 @@ _HASH_BYTES = 32
 _MESSAGES = (0x42, 0x43)
 _BLOOM_PROBES_MAX, _BLOOM_BITS_MAX = 32, 64
 
-_TYPE, _DEFLATED = 7, 8
-_GROUP, _ACTOR, _ULEB, _DELTA, _BOOLEAN, _STRING, _VALUE_META, _VALUE = range(8)
+_KEY, _INSERT, _ACTION, _VALUE_META, _VALUE = 0x15, 0x34, 0x42, 0x56, 0x57
+_REPLACED_COUNT, _REPLACED_ACTOR, _REPLACED_NUMBER = 0x70, 0x71, 0x73
+_PUT, _REMOVE = 1, 3
+_NOTHING, _TEXT = 0, 6
+_COLUMNS = (_KEY, _INSERT, _ACTION, _VALUE_META, _VALUE, _REPLACED_COUNT, _REPLACED_ACTOR, _REPLACED_NUMBER)
+"""Columns of a change by their specification: what there is in puts and removals of texts at the root."""
 
 
 def insist_on_bounded_message(raw: bytes) -> None:
@@ -45,7 +53,7 @@ def insist_on_bounded_message(raw: bytes) -> None:
 
 
 def insist_on_bounded_changes(raw: bytes) -> None:
-    """Raise FormatError unless `raw` is changes end to end that cost little to read."""
+    """Raise FormatError unless `raw` is changes end to end that cost little to read and put or remove texts."""
     at, unpacked, rows = _Walk(raw), 0, 0
     while at.left():
         if at.take(4) != _MAGIC:
@@ -64,7 +72,7 @@ def insist_on_bounded_changes(raw: bytes) -> None:
 
 
 def _rows(at: _Walk) -> int:
-    """Walk through the body of a change; return the rows of its longest column."""
+    """Walk through the body of a change; return the rows of its longest column, raise for what no hhd writes."""
     at.hashes()
     at.bytes(64)  # Actor.
     for _ in range(3):  # Sequence number, first operation, time.
@@ -72,43 +80,63 @@ def _rows(at: _Walk) -> int:
     at.bytes(REGISTRY_TEXT_BYTES_MAX)  # Message.
     for _ in range(at.count(REGISTRY_HEADS_MAX)):
         at.bytes(64)  # Other actors.
-    columns = [(at.leb(), at.leb()) for _ in range(at.count(64))]
+    described = [(at.leb(), at.leb()) for _ in range(at.count(len(_COLUMNS)))]
+    columns = {spec: at.take(length) for spec, length in described}
+    if at.left() or not set(columns) <= set(_COLUMNS) or len(columns) < len(described):
+        raise FormatError("a change of the shared document holds something that no hhd writes")
+    values = columns.pop(_VALUE, b"")
     rows = 0
-    for spec, length in columns:
-        column = at.take(length)
-        if spec & _DEFLATED:
-            raise FormatError("a change of the shared document has a packed column")
-        rows = max(rows, _column_rows(spec & _TYPE, _Walk(column)))
+    for spec, column in columns.items():
+        count, most = 0, len(values) if spec == _VALUE_META else REGISTRY_ROWS_MAX
+        for run, weight in _runs(spec, _Walk(column)):
+            count += run
+            most -= run * weight
+            if count > REGISTRY_ROWS_MAX or most < 0:
+                raise TooLargeError("a change of the shared document has too many rows")
+        if spec == _VALUE_META and most:
+            raise FormatError("a change of the shared document has other values than it describes")
+        rows = max(rows, count)
     return rows
 
 
-def _column_rows(kind: int, at: _Walk) -> int:
-    rows = 0
-    while at.left() and kind != _VALUE:
-        if kind == _BOOLEAN:
-            rows += at.leb()
-        elif (run := at.signed()) > 0:
-            rows += run
-            _one(kind, at)
-        elif run < 0:
+def _runs(spec: int, at: _Walk) -> Iterator[tuple[int, int]]:
+    """Yield the runs of a column: how many rows, and what each adds to what the column as a whole may come to."""
+    if spec == _INSERT:  # Nothing is inserted anywhere: that is for lists.
+        yield at.leb(), 0
+        if at.left():
+            raise FormatError("a change of the shared document holds something that no hhd writes")
+        return
+    while at.left():
+        run = at.signed()
+        if run == 0:
+            if spec not in (_REPLACED_ACTOR, _REPLACED_NUMBER):
+                raise FormatError("a change of the shared document holds something that no hhd writes")
+            yield at.leb(), 0
+        elif run > 0:
+            yield run, _weight(spec, at)
+        else:
             if -run > at.left():
                 raise FormatError("a column of a change ends before its rows")
-            rows -= run
             for _ in range(-run):
-                _one(kind, at)
-        else:
-            rows += at.leb()
-        if rows > REGISTRY_ROWS_MAX:
-            raise TooLargeError("a change of the shared document has too many rows")
-    return rows
+                yield 1, _weight(spec, at)
 
 
-def _one(kind: int, at: _Walk) -> None:
-    """Walk over one value of a column."""
-    if kind == _STRING:
+def _weight(spec: int, at: _Walk) -> int:
+    """Walk over one value of a column, insisting that it is one that an hhd writes."""
+    if spec == _KEY:
         at.bytes(REGISTRY_TEXT_BYTES_MAX)
-    else:
+        return 0
+    if spec in (_REPLACED_ACTOR, _REPLACED_NUMBER):
         at.signed()
+        return 0
+    value = at.leb()
+    if spec == _REPLACED_COUNT:
+        return value
+    if spec == _ACTION and value in (_PUT, _REMOVE):
+        return 0
+    if spec == _VALUE_META and value & 15 in (_NOTHING, _TEXT) and value >> 4 <= REGISTRY_TEXT_BYTES_MAX:
+        return value >> 4
+    raise FormatError("a change of the shared document holds something that no hhd writes")
 
 
 def _bloom(at: _Walk) -> None:

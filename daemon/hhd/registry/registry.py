@@ -79,6 +79,8 @@ class Registry:
         self._document: Document | None = None
         self._registers = Registers()
         self._writer = Writer("")
+        self._at: bytes | None = None
+        """The mark on the shelf of what is here; None too while nothing was ever kept."""
         self._pieces = self._history = 0
         self._last_shown: Shown | None = None
         self._asked: dict[Subject, int] = {}
@@ -152,14 +154,15 @@ class Registry:
         """Show everything the document says, since what is shown is behind or lost."""
         with self._shelf.transaction():
             self.refresh()
-            self._shelf.show(self._shown(None), self._mark())
+            if self._at is not None:
+                self._shelf.show(self._shown(None), self._at)
 
     # Peers
 
     def refresh(self) -> Document:
         """Return the document as it is kept now, read again if another process changed it."""
         mark = self._shelf.mark()
-        if self._document is None or mark != self._mark():
+        if self._document is None or mark != self._at:
             self._load(mark)
         assert self._document is not None
         return self._document
@@ -169,7 +172,7 @@ class Registry:
         with self._shelf.transaction():
             ours = self.refresh()
             if (number, base) == ours.age:
-                return self._take(lambda: ours.apply(changes))
+                return self._take(lambda document: document.apply(changes))
             if number > ours.number + AHEAD_MAX:
                 raise FormatError("a shared document claims to have begun anew more often than any can")
             theirs = Document.begin(number, entries)
@@ -193,18 +196,18 @@ class Registry:
             self._keep_all(whole=True)
             return True
 
-    def take(self, act: Callable[[], None]) -> bool:
+    def take(self, act: Callable[[Document], None]) -> bool:
         """Let a peer's message change the document by `act`; say whether it did."""
         with self._shelf.transaction():
             self.refresh()
             return self._take(act)
 
-    def _take(self, act: Callable[[], None]) -> bool:
+    def _take(self, act: Callable[[Document], None]) -> bool:
         document = self._document
         assert document is not None
         before = document.heads()
         try:
-            act()
+            act(document)
             insist_on_size(document)
             if document.heads() == before:
                 return False
@@ -251,15 +254,17 @@ class Registry:
         elif self._pieces >= PIECES_MAX:
             self._keep_all(whole=whole, subject=subject)
         else:
-            self._shelf.append(encode([1, "changes", *document.age, list(changes)]), self._mark())
+            self._at = self._mark()
+            self._shelf.append(encode([1, "changes", *document.age, list(changes)]), self._at)
             self._pieces += 1
-            self._shelf.show(self._shown(subject if not whole else None), self._mark())
+            self._shelf.show(self._shown(subject if not whole else None), self._at)
 
     def _keep_all(self, *, whole: bool = False, subject: Subject | None = None) -> None:
         assert self._document is not None
-        self._shelf.replace(encode([1, "saved", self._document.save()]), self._mark())
+        self._at = self._mark()
+        self._shelf.replace(encode([1, "saved", self._document.save()]), self._at)
         self._pieces = 1
-        self._shelf.show(self._shown(subject if not whole else None), self._mark())
+        self._shelf.show(self._shown(subject if not whole else None), self._at)
 
     def _begin_anew(self) -> None:
         """Give up the history: a new document of what the registers say."""
@@ -304,6 +309,7 @@ class Registry:
 
     def _load(self, mark: bytes | None) -> None:
         """Read the document from the shelf; what is damaged is made again from what is left."""
+        self._at = mark
         self._last_shown = None
         kept = self._shelf.kept()
         if mark is None and not kept.pieces and not kept.lost:

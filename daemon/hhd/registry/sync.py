@@ -116,8 +116,7 @@ def receive(registry: Registry, peer: Peer, raw: bytes) -> bool:
             if peer.sync_age != mine.age:
                 peer.sync, peer.sync_age = new_sync_state(), mine.age
             peer.speaking = True
-            document = registry.refresh()
-            return registry.take(lambda: document.receive(peer.sync, message))
+            return registry.take(lambda document: document.receive(peer.sync, message))
         case [dict(entries), list(changes)]:
             return _adopt(registry, theirs, entries, changes)
     raise FormatError("a message about the shared document is in no form known here")
