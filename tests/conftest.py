@@ -11,7 +11,7 @@ import pytest
 
 @pytest.fixture(autouse=True)
 def _own_folders(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    for kind in ("CONFIG", "DATA", "CACHE"):
+    for kind in ("CONFIG", "DATA", "CACHE", "WORKSPACES"):
         monkeypatch.setenv(f"HHD_{kind}_HOME", str(tmp_path / f"hhd-{kind.lower()}"))
 
 

@@ -23,6 +23,7 @@ if TYPE_CHECKING:  # Each door imports what it opens on, and nothing else.
     from hhd.node.sealed_file import SealedReport
     from hhd.node.store import StoreUsage
     from hhd.node.workbench import Workbench
+    from hhd.node.workspaces import Workspaces
     from hhd.runtime.outcomes import StopFlag
     from hhd.store.check import Report as StoreReport
     from hhd.store.repair import Repaired
@@ -172,6 +173,15 @@ def session_import(path: Path, *, passphrase_fd: int | None, module: Path | None
     words = None if passphrase_fd is None else sealed_file.passphrase_from(passphrase_fd)
     with control() as verbs:
         return verbs.import_capsule(raw, path, passphrase=words, module=wasm)
+
+
+@contextmanager
+def workspaces() -> Iterator[Workspaces]:
+    """The verbs on working folders; what a crash had left in one is ended first."""
+    from hhd.node import workspaces
+
+    with workspaces.opened() as verbs:
+        yield verbs
 
 
 def policy_in_force() -> Rules:

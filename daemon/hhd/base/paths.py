@@ -25,6 +25,15 @@ def cache_folder() -> Path:
     return _folder("HHD_CACHE_HOME", "XDG_CACHE_HOME", ".cache", "Caches")
 
 
+def workspaces_folder() -> Path:
+    """Where working folders of ours are made, for sessions whose own folder must not be touched, or is not here.
+
+    Not below any of the above: tools of a session work in it. `HHD_WORKSPACES_HOME` overrides `~/hhd`.
+    """
+    chosen = os.environ.get("HHD_WORKSPACES_HOME")
+    return Path(chosen) if chosen else Path.home() / "hhd"
+
+
 def own_folders() -> tuple[Path, ...]:
     """All of the above, links resolved: what no tool of a session comes near."""
     return tuple(folder().resolve() for folder in (data_folder, config_folder, cache_folder))

@@ -25,6 +25,7 @@ COMMANDS = {
     "capsule": ("hhd.cli.capsule", "Make, step, run and look at capsules: one session in one file."),
     "policy": ("hhd.cli.policy", "Show what a session may do on this device, and why."),
     "native": ("hhd.cli.native", "Find, read, search and keep sessions of Claude Code, Codex and Pi."),
+    "workspace": ("hhd.cli.workspace", "Capture a working folder, and make a capture appear in one."),
     "check": ("hhd.cli.check", "Read the whole store and say what is damaged; --repair mends it."),
     "gc": ("hhd.cli.gc", "Thin old checkpoints and free what nothing needs."),
     "du": ("hhd.cli.du", "Say what uses how much of the store."),

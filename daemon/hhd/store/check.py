@@ -17,6 +17,7 @@ from hhd.store.closure import Closure, Head
 from hhd.store.database import FILE, OBJECTS, ROWS, SPARE, TABLES
 from hhd.store.errors import DamagedStoreError, MissingError
 from hhd.store.families import FAMILY, Family
+from hhd.store.folders import Folders
 from hhd.store.objects import row_number, tally_name
 from hhd.store.reading import Reader, either_head
 from hhd.store.rows import NAME_BYTES
@@ -216,6 +217,10 @@ class Check:
             roots.setdefault(self._store.commons(), []).extend(self._shelf())
         except (DamagedStoreError, MissingError) as error:
             self.report.add("kept lists", error)
+        try:
+            roots.setdefault(self._store.commons(), []).extend(Folders(self._store).roots())
+        except (DamagedStoreError, MissingError) as error:
+            self.report.add("captures of folders", error)
         numbers: set[int] = set()
         for family, refs in roots.items():
             try:

@@ -14,6 +14,7 @@ from hhd.store import locks
 from hhd.store.checkpoints import Checkpoint
 from hhd.store.closure import Closure, Head
 from hhd.store.errors import BusyError, DamagedStoreError, MissingError
+from hhd.store.folders import Folders
 from hhd.store.objects import row_number
 from hhd.store.store import Store, refs_of
 from hhd_protocol.ids import CheckpointId, FamilyId, SessionId
@@ -57,7 +58,7 @@ def sweep(
                 if known[one].session not in busy and refs_of(known[one])
             ]
             kept = [one for one, checkpoint in known.items() if one not in set(thin) and not checkpoint.thinned]
-            shared = [*map(store.module_ref, store.modules()), *store.shelf.roots()]
+            shared = [*map(store.module_ref, store.modules()), *store.shelf.roots(), *Folders(store).roots()]
             needed = _needed(store, [known[one] for one in kept], shared)
             free = store.shelf.freeing()
             held += [free] if free else []

@@ -1,0 +1,136 @@
+"""The command `hhd workspace`: a folder captured, looked at, and made to appear elsewhere."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from contextlib import contextmanager
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+import click
+
+from hhd import app
+from hhd.base.text import visible
+from hhd.cli import telling
+from hhd.cli.telling import JSON, SESSION
+
+if TYPE_CHECKING:
+    from hhd.node.workspaces import Kept, Workspaces
+
+CHANGES_SHOWN = 200
+FOLDER = click.Path(path_type=Path, file_okay=False)
+
+
+@click.group("workspace")
+def command() -> None:
+    """Capture a working folder, and make a capture appear in one, bit for bit and never over your changes."""
+
+
+@command.command("capture")
+@click.argument("folder", type=FOLDER, default=".")
+@click.option("--name", "named", multiple=True, help="Take this path although it is ignored, or holds credentials.")
+@click.option("--max-bytes", type=click.IntRange(min=1), help="How much of all files may be read.")
+@JSON
+def capture(folder: Path, named: tuple[str, ...], max_bytes: int | None, as_json: bool) -> None:
+    """Keep the state of FOLDER in the store: revision, index, changes, untracked files. Nothing in it changes."""
+    with _opened(as_json) as verbs:
+        made = verbs.capture(folder, named=named, bytes_max=max_bytes)
+    if as_json:
+        telling.as_object(made)
+        return
+    telling.lines([*_lines(made), f"{made.new_bytes:,} bytes were not in the store yet."])
+
+
+@command.command("show")
+@click.argument("capture")
+@JSON
+def show(capture: str, as_json: bool) -> None:
+    """Say what CAPTURE holds: the begin of its id, a folder that was captured, or a session."""
+    with _opened(as_json) as verbs:
+        found = verbs.show(capture)
+    if as_json:
+        telling.as_object(found)
+        return
+    out = [f"left out ({reason}): {path}" for path, reason in found.left_out]
+    telling.lines([*_lines(found), *out])
+
+
+@command.command("diff")
+@click.argument("capture")
+@click.option("-C", "folder", type=FOLDER, help="The folder, where it is not the one that was captured.")
+@JSON
+def diff(capture: str, folder: Path | None, as_json: bool) -> None:
+    """Say what differs between CAPTURE (an id, a folder, or a session) and its folder."""
+    with _opened(as_json) as verbs:
+        found = verbs.diff(capture, folder)
+    if as_json:
+        telling.as_object(found, same=found.same)
+        return
+    lines = [f"{what:<7} {how:<8} {path}" for what, how, path in found.changes[:CHANGES_SHOWN]]
+    if len(found.changes) > CHANGES_SHOWN:
+        lines.append(f"and {len(found.changes) - CHANGES_SHOWN} more")
+    for what, change in (("HEAD", found.head), ("branch", found.branch)):
+        if change is not None:
+            lines.append(f"{what} was {change[0] or 'none'}, is {change[1] or 'none'}")
+    telling.lines(lines or [f"{found.folder} is as capture {found.capture[:12]} says."])
+
+
+@command.command("map")
+@SESSION
+@click.argument("folder", type=FOLDER)
+@JSON
+def map_session(session: str, folder: Path, as_json: bool) -> None:
+    """Say that SESSION works in FOLDER on this device."""
+    with _opened(as_json) as verbs:
+        done = verbs.map(session, folder)
+    if as_json:
+        telling.as_object(done)
+        return
+    folder_shown = visible(done.folder, one_line=True)
+    telling.lines([f"{telling.brief(done.session)} ({telling.title(done.title)}) works in {folder_shown} here"])
+
+
+@command.command("apply")
+@click.argument("capture")
+@click.argument("folder", type=FOLDER, required=False)
+@JSON
+def apply(capture: str, folder: Path | None, as_json: bool) -> None:
+    """Make CAPTURE appear in FOLDER in one step; where that would lose anything, in a new folder of hhd's."""
+    with _opened(as_json) as verbs:
+        done = verbs.apply(capture, folder)
+    if as_json:
+        telling.as_object(done)
+        return
+    lines = [visible(done.instead, one_line=True)] if done.instead else []
+    how = "now stands in" if done.in_place else "is a new folder"
+    telling.lines([*lines, f"capture {done.capture[:12]} {how}: {visible(done.folder, one_line=True)}", *done.notes])
+
+
+@contextmanager
+def _opened(as_json: bool) -> Iterator[Workspaces]:
+    with app.workspaces() as verbs:
+        if not as_json:
+            for one in verbs.recovered:
+                _tell_recovered(one.folder, one.done, one.stage, one.left)
+        yield verbs
+
+
+def _tell_recovered(folder: Path, done: bool, stage: Path | None, left: tuple[str, ...]) -> None:
+    shown = visible(str(folder), one_line=True)
+    end = "was carried to its end" if done else "had not begun, and nothing is left of it"
+    words = [f"A change of {shown} that was interrupted {end}."]
+    words += [f"left alone: {visible(one, one_line=True)}" for one in left]
+    words += [f"what it would have been is in {visible(str(stage), one_line=True)}"] if stage else []
+    click.echo("\n".join(words), err=True)
+
+
+def _lines(one: Kept) -> list[str]:
+    whence = f" of {one.folder}" if one.folder else ""
+    lines = [f"capture {one.capture[:16]}{whence}"]
+    if one.kind == "repository":
+        head = one.head[:12] or "no commit yet"
+        doing = f", a {one.operation} in progress" if one.operation else ""
+        lines.append(f"on {one.branch or 'no branch'} at {head}{doing}; {one.index} staged entries")
+    more = len(one.left_out) + one.left_out_more
+    lines.append(f"{one.entries} files and links that no commit has, {one.bytes:,} bytes; {more} left out")
+    return lines

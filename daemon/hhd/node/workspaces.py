@@ -1,0 +1,353 @@
+"""The verbs on workspaces: a folder captured, shown, compared, mapped, and a capture made to appear in a folder.
+
+A capture is named by the begin of its id, by a folder that was captured, or by a session, whose head names one.
+"""
+
+from __future__ import annotations
+
+import contextlib
+import os
+from collections.abc import Callable, Iterator
+from dataclasses import dataclass, replace
+from pathlib import Path
+
+from hhd.base.errors import RefusedError, UsageError
+from hhd.base.paths import workspaces_folder
+from hhd.base.text import visible, visible_bytes
+from hhd.identity.key import Identity
+from hhd.node import here, naming
+from hhd.node import store as door
+from hhd.store.captures import CaptureReader, capture_ref
+from hhd.store.errors import MissingError, ThinnedError
+from hhd.store.folders import Folders, Seen
+from hhd.store.store import Store
+from hhd.workspace import identity
+from hhd.workspace.capture import capture
+from hhd.workspace.comparing import tree_of
+from hhd.workspace.errors import NotOurs
+from hhd.workspace.materialise import Recovered, held, materialise, recover
+from hhd.workspace.place import find
+from hhd.workspace.states import differences, state
+from hhd.workspace.wanted import Wanted
+from hhd_protocol.crypto import content_id
+from hhd_protocol.ids import FamilyId, PageId, SessionId
+from hhd_protocol.objects import Ref
+from hhd_protocol.workspace import Capture
+
+ID_MIN = 4
+SHOWN_MAX = 8
+
+
+@dataclass(frozen=True, kw_only=True)
+class Kept:
+    """A capture in the store, said in plain values. `new_bytes`: what it took that was not here; 0 when only shown."""
+
+    capture: str
+    folder: str
+    session: str
+    kind: str
+    head: str
+    branch: str
+    operation: str
+    index: int
+    entries: int
+    bytes: int
+    packs: int
+    left_out: tuple[tuple[str, str], ...]
+    left_out_more: int
+    new_bytes: int = 0
+
+
+@dataclass(frozen=True, kw_only=True)
+class Differing:
+    """What differs between a capture and the folder; each change is (where: folder or index, how, path)."""
+
+    capture: str
+    folder: str
+    head: tuple[str, str] | None
+    branch: tuple[str, str] | None
+    changes: tuple[tuple[str, str, str], ...]
+
+    @property
+    def same(self) -> bool:
+        """Whether nothing differs."""
+        return not (self.changes or self.head or self.branch)
+
+
+@dataclass(frozen=True, kw_only=True)
+class Mapped:
+    """A session works in `folder` on this device."""
+
+    session: str
+    title: str
+    folder: str
+
+
+@dataclass(frozen=True, kw_only=True)
+class Applied:
+    """A capture appeared in `folder`. `instead`: why it is not the folder that was asked for, empty if it is."""
+
+    capture: str
+    folder: str
+    in_place: bool
+    instead: str
+    notes: tuple[str, ...]
+
+
+@dataclass(frozen=True, kw_only=True)
+class _Found:
+    """A capture in the store that a name means."""
+
+    reader: CaptureReader
+    family: FamilyId
+    folder: Path | None
+    session: SessionId | None = None
+
+    @property
+    def id(self) -> str:
+        return self.reader.ref.name.hex()
+
+
+@dataclass(frozen=True, kw_only=True)
+class Workspaces:
+    """The verbs, on the store of this device; `recovered` is what a crash had left and was ended at the start."""
+
+    store: Store
+    me: Identity
+    recovered: tuple[Recovered, ...] = ()
+
+    def capture(self, folder: Path, *, named: tuple[str, ...] = (), bytes_max: int | None = None) -> Kept:
+        """Capture `folder` and remember it; raises RefusedError, FullStoreError.
+
+        `named`: paths taken although they are ignored. `bytes_max`: of all files that are read.
+        """
+        top = self._top(folder)
+        wanted = Wanted(named=frozenset(os.fsencode(one) for one in named))
+        if bytes_max is not None:
+            wanted = replace(wanted, bytes_max=bytes_max)
+        commons = self.store.commons()
+        before = self._last(top, commons)
+        writer = self.store.capture_writer(commons, None if before is None else before.reader.ref)
+        made = capture(top, None if before is None else before.reader.capture(), writer.put, wanted=wanted)
+        with self.store.transaction():
+            ref = writer.finish(made)
+            Folders(self.store).note(top, commons, ref)
+        new = sum(self.store.objects.size(name) for name in writer.made)
+        return _kept(made, ref, top, None, new_bytes=new)
+
+    def show(self, name: str) -> Kept:
+        """Return what the capture that `name` means holds."""
+        found = self._found(name)
+        return _kept(found.reader.capture(), found.reader.ref, found.folder, found.session)
+
+    def diff(self, name: str, folder: Path | None = None) -> Differing:
+        """Return what differs between the capture that `name` means and the folder it is of, or `folder`."""
+        found = self._found(name)
+        place = folder or found.folder
+        if place is None:
+            raise UsageError("This session has no folder here; say which with -C, or `hhd workspace map`.")
+        top = self._top(place)
+        old = found.reader.capture()
+        now = capture(top, old, self._ids(found.family))
+        changes = tuple(
+            (one.what, one.how, visible_bytes(one.path))
+            for one in differences(state(old, tree_of(top, old)), state(now, tree_of(top, now)))
+        )
+        was, here_now = old.repository, now.repository
+        heads = (_hex(was.head if was else None), _hex(here_now.head if here_now else None))
+        branches = (_ref(was.branch if was else None), _ref(here_now.branch if here_now else None))
+        return Differing(
+            capture=found.id,
+            folder=visible(str(top), one_line=True),
+            head=heads if heads[0] != heads[1] else None,
+            branch=branches if branches[0] != branches[1] else None,
+            changes=changes,
+        )
+
+    def map(self, name: str, folder: Path) -> Mapped:
+        """Say that a session works in `folder` on this device; nothing in it is changed."""
+        if not folder.is_dir():
+            raise RefusedError(f"There is no folder {folder}; nothing was mapped.")
+        session = naming.session(self.store, name)
+        with self.store.transaction():
+            noted = here.noted(self.store, session.id)
+            place = here.Note().place if noted is None else noted.place
+            here.note(self.store, session.id, here.Note(place=place, folder=folder.resolve()))
+        return Mapped(session=session.id.hex(), title=session.title, folder=str(folder.resolve()))
+
+    def apply(self, name: str, folder: Path | None) -> Applied:
+        """Make the capture that `name` means appear in `folder`, or, where that would lose something, in one of ours.
+
+        `folder` None: where the person mapped its session, else where hints say that its repository is.
+        """
+        found = self._found(name)
+        wanted = found.reader.capture()
+        place = (folder or self._guess(found, wanted)).absolute()
+        try:
+            return self._apply(found, wanted, place, "")
+        except NotOurs as error:
+            ours = self._ours(place, found)
+            return self._apply(found, wanted, ours, str(error))
+
+    def _apply(self, found: _Found, wanted: Capture, folder: Path, instead: str) -> Applied:
+        now, last, borrow = None, None, None
+        get: Callable[[PageId], bytes] = found.reader.piece
+        if folder.is_dir() and any(folder.iterdir()):
+            last = self._last(folder, None)
+            family = found.family if last is None else last.family
+            was = None if last is None else last.reader.capture()
+            now = capture(folder, was, self._ids(family))
+            get = found.reader.piece if last is None else _either(found.reader, last.reader)
+        else:
+            was = None
+            borrow = self._borrow(wanted)
+        folder.parent.mkdir(parents=True, exist_ok=True)
+        with held(folder) as place:
+            done = materialise(
+                wanted, get, folder, place, now=now, last=was, borrow=borrow, reason=f"hhd: {found.id[:12]}"
+            )
+        with self.store.transaction():
+            Folders(self.store).note(done.folder, found.family, found.reader.ref)
+        return Applied(
+            capture=found.id, folder=str(done.folder), in_place=done.in_place, instead=instead, notes=done.notes
+        )
+
+    def _ours(self, folder: Path, found: _Found) -> Path:
+        return workspaces_folder() / f"{folder.name[:60] or 'workspace'}-{found.id[:12]}"
+
+    def _guess(self, found: _Found, wanted: Capture) -> Path:
+        """Where a capture belongs here; raises UsageError that asks where hints do not decide."""
+        mapped = None
+        if found.session is not None and (noted := here.noted(self.store, found.session)) is not None:
+            mapped = noted.folder
+        mapped = mapped or (found.folder if found.session is None else None)
+        if mapped is not None or wanted.repository is None:
+            if mapped is None:
+                raise UsageError("Nothing says where this folder belongs here; give a DIR.")
+            return mapped
+        guess = identity.guess(wanted.repository, self._known())
+        if guess.folder is not None:
+            return guess.folder
+        if guess.candidates:
+            shown = ", ".join(visible(str(one), one_line=True) for one in guess.candidates[:SHOWN_MAX])
+            raise UsageError(f"Several folders here may be this repository: {shown}; give one as DIR, or map one.")
+        return self._ours(Path("workspace"), found)
+
+    def _known(self) -> list[identity.Known]:
+        folders: dict[Path, identity.Known] = {}
+        for seen in Folders(self.store).all():
+            if seen.folder in folders or not seen.folder.is_dir():
+                continue
+            with contextlib.suppress(MissingError, ThinnedError):
+                repository = self._reader(seen).capture().repository
+                if repository is not None:
+                    folders[seen.folder] = identity.known(seen.folder, repository)
+        return list(folders.values())
+
+    def _borrow(self, wanted: Capture) -> Path | None:
+        """A repository here that has what the capture takes for granted."""
+        if wanted.repository is None or not wanted.repository.history.assumed:
+            return None
+        for one in self._known():
+            if set(one.roots) & set(wanted.repository.roots) and (place := find(one.folder)) is not None:
+                return place.common
+        return None
+
+    def _found(self, name: str) -> _Found:
+        path = Path(name).absolute()
+        seen = Folders(self.store).all()
+        if ("/" in name or name in (".", "..")) or path.is_dir():
+            top = self._top(path)
+            for one in seen:
+                if one.folder == top:
+                    return _Found(reader=self._reader(one), family=one.family, folder=top)
+            raise RefusedError(f"{visible(name, one_line=True)} was never captured here; `hhd workspace capture` does.")
+        wanted = name.lower()
+        if len(wanted) >= ID_MIN and all(char in "0123456789abcdef" for char in wanted):
+            hits = {one.ref: one for one in reversed(seen) if one.ref.name.hex().startswith(wanted)}
+            if len(hits) > 1:
+                shown = ", ".join(ref.name.hex()[:16] for ref in list(hits)[:SHOWN_MAX])
+                raise UsageError(f"'{name}' may mean the captures {shown}; give more of the id.")
+            for one in hits.values():
+                return _Found(reader=self._reader(one), family=one.family, folder=one.folder)
+        return self._of_session(name)
+
+    def _of_session(self, name: str) -> _Found:
+        listed = naming.session(self.store, name)
+        for checkpoint in reversed(self.store.checkpoint_ids(listed.id)):
+            ref = capture_ref(self.store.checkpoint(checkpoint).workspace)
+            if ref is not None:
+                family = self.store.session(listed.id).family
+                noted = here.noted(self.store, listed.id)
+                return _Found(
+                    reader=self.store.capture_reader(family, ref),
+                    family=family,
+                    folder=None if noted is None else noted.folder,
+                    session=listed.id,
+                )
+        raise RefusedError(f"Session {listed.id.hex()[: naming.ID_SHOWN]} has no capture of its folder yet.")
+
+    def _last(self, folder: Path, family: FamilyId | None) -> _Found | None:
+        """The newest capture of `folder` (of `family`) that is here."""
+        for one in Folders(self.store).all():
+            if one.folder == folder and family in (None, one.family):
+                try:
+                    return _Found(reader=self._reader(one), family=one.family, folder=folder)
+                except (MissingError, ThinnedError):
+                    continue
+        return None
+
+    def _reader(self, seen: Seen) -> CaptureReader:
+        return self.store.capture_reader(seen.family, seen.ref)
+
+    def _ids(self, family: FamilyId) -> Callable[[bytes], PageId]:
+        """Names pieces as `family` does, and keeps none."""
+        key = self.store.families.get(family).page_key
+        return lambda raw: content_id(key, b"piece", raw)
+
+    def _top(self, folder: Path) -> Path:
+        if not folder.is_dir():
+            raise RefusedError(f"There is no folder {visible(str(folder), one_line=True)}.")
+        place = find(folder)
+        return folder.resolve() if place is None else place.top
+
+
+def _either(one: CaptureReader, other: CaptureReader) -> Callable[[PageId], bytes]:
+    return lambda piece: (one if piece in one.places() else other).piece(piece)
+
+
+def _kept(made: Capture, ref: Ref, folder: Path | None, session: SessionId | None, *, new_bytes: int = 0) -> Kept:
+    repository = made.repository
+    operation = repository.operation if repository is not None else None
+    return Kept(
+        capture=ref.name.hex(),
+        folder="" if folder is None else visible(str(folder), one_line=True),
+        session="" if session is None else session.hex(),
+        kind="folder" if repository is None else "repository",
+        head=_hex(repository.head if repository is not None else None),
+        branch=_ref(repository.branch if repository is not None else None),
+        operation="" if operation is None else operation.kind.value,
+        index=0 if repository is None else len(repository.index),
+        entries=len(made.entries),
+        bytes=sum(one.size for one in made.contents()),
+        packs=0 if repository is None else len(repository.history.packs),
+        left_out=tuple((visible_bytes(one.path), one.reason.name.lower()) for one in made.left_out),
+        left_out_more=made.left_out_more,
+        new_bytes=new_bytes,
+    )
+
+
+def _hex(commit: bytes | None) -> str:
+    return "" if commit is None else commit.hex()
+
+
+def _ref(branch: bytes | None) -> str:
+    return "" if branch is None else visible_bytes(branch.removeprefix(b"refs/heads/"))
+
+
+@contextlib.contextmanager
+def opened() -> Iterator[Workspaces]:
+    """The store, opened, and what a crash left in any folder ended first."""
+    me = door.identity()
+    with Store.open(door.store_folder(), seed=me.seed, limits=door.limits()) as store:
+        yield Workspaces(store=store, me=me, recovered=tuple(recover()))
