@@ -51,19 +51,23 @@ class Laptop:
         args = programs.encode_args({"prompt": prompt, **more})
         return sessions.create(self.store, self.me, program="agent", args=args)
 
-    @contextmanager
-    def run(
-        self, session: SessionId, person: Person | None = None, settlement: Settlement | None = None
-    ) -> Iterator[Run]:
+    def here(self) -> Here:
+        """What the device brings to a session."""
         (self.folder / "s.jsonl").write_text("".join(json.dumps(reply) + "\n" for reply in self.script))
         config = load()
         object.__setattr__(config, "policy", self.rules)
-        here = Here(
+        return Here(
             config=config,
             sandbox=Sandbox(program=None, reason="not under test", network=True, hidden=()),
             model=f"scripted:{self.folder / 's.jsonl'}",
             today=lambda: datetime.date(2026, 11, 29),
         )
+
+    @contextmanager
+    def run(
+        self, session: SessionId, person: Person | None = None, settlement: Settlement | None = None
+    ) -> Iterator[Run]:
+        here = self.here()
         with Workspace(self.repo) as workspace, StoredSession(self.store, self.me, session) as one:
             face = person or Person()
             yield Run(session=one, here=here, workspace=workspace, face=face, settlement=settlement)

@@ -28,8 +28,8 @@ class Head:
 
     `main`: the tip of the owner's line. `standing`: "head", or why it is none though it is kept: "held" (something it
     stands on is not here) or "sealed" (from a revoked device). `fork`: the checkpoint where it parts from the main
-    line, None for the main head itself or where they have nothing in common. `turns`, `effects`, `files`: past that
-    fork; of the main head, past the nearest fork. `files` is None where the content is gone.
+    line, for the main head where another parts from it last; None where there is none. `turns`, `effects` that were
+    answered, `waiting` ones that were not, and `files`: past that fork. `files` is None where the content is gone.
     """
 
     id: str
@@ -42,6 +42,7 @@ class Head:
     fork: str | None
     turns: int
     effects: int
+    waiting: int
     files: tuple[str, ...] | None
 
 
@@ -182,3 +183,37 @@ class Exported:
     to: Device | None
     sealed: bool
     parts: Iterable[Buffer]
+
+
+@dataclass(frozen=True, kw_only=True)
+class Uncertain:
+    """The effect of a session that was begun and not heard of again; `text` is it whole, safe to print as it is."""
+
+    session: str
+    effect: int
+    op: str
+    text: str
+
+
+@dataclass(frozen=True, kw_only=True)
+class Asked:
+    """A question about the effect that a session waits with: its whole text in `pages`, safe to print as it is.
+
+    `shown`: SHA-256, in hex, of the pages as UTF-8, one after another: what an answer has to bring along.
+    """
+
+    session: str
+    effect: int
+    op: str
+    pages: tuple[str, ...]
+    shown: str
+
+
+@dataclass(frozen=True, kw_only=True)
+class Decided:
+    """A person's word on an effect that was noted: ran, did-not-run, again, approved or denied."""
+
+    session: str
+    effect: int
+    op: str
+    word: str

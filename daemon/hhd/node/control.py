@@ -17,7 +17,20 @@ from typing import TYPE_CHECKING
 from hhd.base.errors import RefusedError, UsageError
 from hhd.identity.key import Identity
 from hhd.node import listing, naming, registry, transcripts
-from hhd.node.answers import Device, Difference, Exported, Forked, Heads, Logged, Removal, Shown, Wished
+from hhd.node.answers import (
+    Asked,
+    Decided,
+    Device,
+    Difference,
+    Exported,
+    Forked,
+    Heads,
+    Logged,
+    Removal,
+    Shown,
+    Uncertain,
+    Wished,
+)
 from hhd.node.devices import Devices
 from hhd.node.lineages import Lineage, lineage_of
 from hhd.node.listing import Listed
@@ -27,6 +40,7 @@ from hhd_protocol.ids import CheckpointId, SessionId
 
 if TYPE_CHECKING:
     from hhd.node.logbook import Logbook
+    from hhd.node.pending import Pending
     from hhd.node.removal import Remover
     from hhd.node.wishes import Wishes
 
@@ -205,6 +219,42 @@ class ControlService:
             by=by,
         )
 
+    # Deciding
+
+    def uncertain(self, name: str, effect: str | None = None) -> Uncertain:
+        """Return the effect that may have run, to be shown before a person settles it."""
+        from hhd.node.pending import effect_number
+
+        return self._pending(name).told(effect_number(effect))
+
+    def settle(self, name: str, effect: str | None, *, how: str, output: str = "") -> Decided:
+        """Note what a person says of the effect that may have run; `how`: ran (with `output`), did-not-run or again."""
+        from hhd.effects.executor import HowSettled
+        from hhd.node.pending import effect_number
+
+        return self._pending(name).settle(effect_number(effect), HowSettled(how), output)
+
+    def asked(self, name: str, effect: str | None = None, *, folder: Path | None = None) -> Asked:
+        """Return what a person would be asked before the effect that waits is run in `folder`."""
+        from hhd.node.pending import effect_number
+
+        return self._pending(name).asked(effect_number(effect), folder)
+
+    def decide(
+        self,
+        name: str,
+        effect: str | None = None,
+        *,
+        shown: str,
+        agreed: bool,
+        message: str = "",
+        folder: Path | None = None,
+    ) -> Decided:
+        """Note a person's answer to what they were `shown`."""
+        from hhd.node.pending import effect_number
+
+        return self._pending(name).decide(effect_number(effect), folder, shown=shown, agreed=agreed, message=message)
+
     # Removing
 
     def removal(self, name: str, *, everywhere: bool = False) -> Removal:
@@ -250,6 +300,11 @@ class ControlService:
     def _devices(self) -> Devices:
         names, _ = registry.device_names(self.store.shared)
         return Devices(me=self.me.id, members=members(self.store, self.me), names=names)
+
+    def _pending(self, name: str) -> Pending:
+        from hhd.node.pending import Pending
+
+        return Pending(store=self.store, me=self.me, session=self._session(name).id)
 
     @property
     def _remover(self) -> Remover:

@@ -17,6 +17,7 @@ from hhd.store.checkpoints import Checkpoint
 from hhd.store.errors import MissingError, ThinnedError
 from hhd.store.store import Store
 from hhd_protocol.bodies import CheckpointBody, CreateBody, ReleaseBody, TakeoverBody
+from hhd_protocol.heads import Lines
 from hhd_protocol.ids import CheckpointId, StatementId
 
 RECORDS_MAX = 10_000
@@ -98,18 +99,10 @@ class Comparison:
             return False
 
     def _walked(self, one: CheckpointId, other: CheckpointId) -> CheckpointId | None:
-        """The same, by every checkpoint of both lines."""
-        line = set(self._line(one))
-        return next((id for id in self._line(other) if id in line), None)
-
-    def _line(self, head: CheckpointId) -> list[CheckpointId]:
-        found: dict[CheckpointId, None] = {head: None}
-        layer = [head]
-        while layer:
-            bodies = [body for one in layer if (body := self._body(one)) is not None]
-            layer = list({parent: None for body in bodies for parent in body.parents if parent not in found})
-            found.update(dict.fromkeys(layer))
-        return list(found)
+        """The same, by every checkpoint of the session."""
+        signed = self.store.statements.all(self.listed.id)
+        bodies = {CheckpointId(each.id): each.body for each in signed if isinstance(each.body, CheckpointBody)}
+        return Lines(bodies).fork(one, other)
 
     def _body(self, checkpoint: CheckpointId) -> CheckpointBody | None:
         signed = self.store.statements.get(self.listed.id, StatementId(checkpoint))

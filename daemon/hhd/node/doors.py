@@ -15,6 +15,7 @@ from dataclasses import replace
 from hashlib import sha256
 
 from hhd.identity.key import Identity
+from hhd.node.lineages import lineage_of
 from hhd.node.members import members
 from hhd.store.statements import STATEMENTS, TOMBSTONE
 from hhd.store.store import CHECKPOINTS, Store
@@ -31,15 +32,7 @@ _NOT_YET = StatementId(bytes(32))
 
 def known(store: Store, me: Identity, session: SessionId, kinds: Mapping[EffectId, EffectKind] | None = None) -> Known:
     """Return every statement of `session` that is here, the signature of each found to hold or not."""
-    group = members(store, me)
-    facts: dict[StatementId, Fact] = {}
-    for signed in store.statements.all(session):
-        member = group.get(signed.body.by)
-        # What this device signed came here by its own hand, or was checked when it came; its rows are sealed.
-        good = signed.body.by == me.id or (member is not None and lineage.verify(signed, member.public))
-        facts[signed.id] = lineage.fact(signed, good)
-    roles = {device: member.role for device, member in group.items()}
-    return Known(session=session, members=roles, statements=facts, kinds=kinds or {})
+    return lineage_of(store, session, members(store, me), kinds=kinds).known
 
 
 class Doors:

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import contextlib
 import datetime
-import json
 from collections.abc import Iterator
 from pathlib import Path
 
@@ -24,6 +23,7 @@ from hhd.node.face import Face
 from hhd.node.naming import ID_SHOWN
 from hhd.node.run import Here, Run
 from hhd.node.stored_session import StoredSession
+from hhd.node.words import Words, reply_of
 from hhd.runtime.outcomes import StopFlag
 from hhd.store.store import Store
 from hhd_protocol.ids import SessionId
@@ -71,7 +71,12 @@ def stored(
     here = here_with(model)
     with Workspace(folder or _folder(store, session)) as workspace, StoredSession(store, me, session) as one:
         one.keeper.owner.folder = workspace.folder
-        yield driven(one, here, workspace, face, stop, settle)
+        run = driven(one, here, workspace, face, stop, settle)
+        words, pending = Words(store=store, session=session), one.standing.journal.pending
+        if run.settlement is None and pending is not None:
+            run.settlement = words.settlement(pending)
+        run.said_before = words.answers(lambda: one.standing.journal.pending)
+        yield run
 
 
 def _folder(store: Store, session: SessionId) -> Path:
@@ -98,10 +103,7 @@ def driven(session: Driver, here: Here, workspace: Workspace, face: Face, stop: 
 
 
 def _settlement(settle: Settle, pending: Entry | None) -> Settlement:
-    reply = settle.output.encode("utf-8", "replace")
-    if pending is not None and pending.op == "tool":
-        reply = json.dumps({"is_error": False, "output": settle.output}).encode()
-    return Settlement(how=HowSettled(settle.how), reply=reply)
+    return Settlement(how=HowSettled(settle.how), reply=reply_of(settle.output, pending))
 
 
 def _table(found: object) -> dict[str, object]:

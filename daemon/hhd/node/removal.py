@@ -36,11 +36,10 @@ class Remover:
     def would(self, listed: Listed, lineage: Lineage, *, everywhere: bool) -> Removal:
         """Say what removing the session would destroy."""
         count, _, size = session_bytes(self.store, listed.id)
-        ends = {*lineage.heads, *lineage.unsorted}
         return Removal(
             session=listed.id.hex(),
             title=listed.title,
-            heads=tuple(sorted(one.hex() for one in ends)),
+            heads=tuple(sorted(_ends(lineage))),
             checkpoints=count,
             turns=listed.turns,
             bytes=size,
@@ -54,7 +53,7 @@ class Remover:
         process advances it.
         """
         session = lineage.session
-        if {one.hex() for one in (*lineage.heads, *lineage.unsorted)} != set(shown.heads):
+        if _ends(lineage) != set(shown.heads):
             raise RefusedError(
                 f"Session {shown.session[:12]} has changed since it was shown; nothing was removed. Look at it again."
             )
@@ -91,3 +90,8 @@ class Remover:
             covers=tuple(sorted({id[:COVER_BYTES] for id in newest})),
         )
         return signing.sign(body, self.me.seed)
+
+
+def _ends(lineage: Lineage) -> set[str]:
+    """The ends of all lines of work, in hex."""
+    return {tip.id.hex() for tip in lineage.tips}

@@ -26,7 +26,7 @@ from hhd.effects import environment
 from hhd.effects.approvals import Answer, Choice, Grants, Question, TerminalApprover
 from hhd.effects.cancel import Cancel
 from hhd.effects.confine import Workspace
-from hhd.effects.executor import Executor, Settlement, Waits, Why
+from hhd.effects.executor import Executor, Ready, Settlement, Waits, Why
 from hhd.effects.interrupts import Interrupts
 from hhd.effects.model import Kind, Model, Told, open_model
 from hhd.effects.modelkind import ModelKind
@@ -74,6 +74,8 @@ class Run:
     stop: StopFlag = field(default_factory=StopFlag)
     """Set before it goes on, the session is paused before anything of it runs."""
     settlement: Settlement | None = None
+    said_before: Callable[[Question], Answer | None] = lambda _: None
+    """What the person answered before this run began; asked before they are."""
 
     def __post_init__(self) -> None:
         self._cancel = Cancel()
@@ -224,8 +226,23 @@ class Run:
             )
         self.session.owner.adopt()
 
+    def question(self) -> Question | None:
+        """What the person would be asked before the effect that waits is run; None if nothing.
+
+        Nothing is run, and this run does not go on afterwards.
+        """
+        try:
+            entry = self.session.standing.journal.pending
+            kind = None if entry is None else self._executor().kinds.get(entry.op)
+            step = None if entry is None or kind is None else kind.prepare(entry)
+            return step.question if isinstance(step, Ready) else None
+        finally:
+            self._cancel.close()
+
     def ask(self, question: Question) -> Answer | None:
         """Ask the person; see `hhd.effects.approvals.Approver`."""
+        if (before := self.said_before(question)) is not None:
+            return before
         self.session.flush()
         with self._interrupts.raised():
             return TerminalApprover(write=self.face.write, read=self.face.read).ask(question)
