@@ -10,6 +10,7 @@ reads one decides nothing by it before its signature was checked: `fact` carries
 
 from __future__ import annotations
 
+import functools
 from collections.abc import Mapping
 from dataclasses import dataclass, field
 from hashlib import sha256
@@ -96,9 +97,12 @@ _LENGTH_MIN = {1: 24, 2: 256, 4: 65536}
 """Below it, a byte string's length is written in fewer bytes."""
 
 
+_device = functools.lru_cache(maxsize=64)(crypto.device_id)
+
+
 def verify(signed: Signed, public: bytes) -> bool:
     """Say whether the device that the statement names signed it; `public` is the Ed25519 key that is held for it."""
-    if crypto.device_id(public) != signed.body.by:
+    if _device(public) != signed.body.by:
         return False
     try:
         crypto.verify(public, PURPOSE, signed.message, signed.signature)
@@ -126,7 +130,7 @@ def fact(signed: Signed, good: bool) -> Fact:
                 parents=body.parents,
                 effects=_by_id(signed.session, body.effects),
                 closing=body.journal is not None,
-                journal=_by_id(signed.session, body.journal or {}),
+                journal=_by_id(signed.session, body.journal) if body.journal else {},
             )
         case CreateBody():
             return statements.Record(

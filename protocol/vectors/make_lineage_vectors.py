@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import hashlib
 import json
+from dataclasses import fields
 from pathlib import Path
 
 from hhd_protocol import lineage
@@ -157,7 +158,7 @@ def shown(value: object) -> object:
     if isinstance(value, dict):
         return {str(key): said.value for key, said in value.items()}
     if isinstance(value, Origin):
-        return {name: shown(one) for name, one in vars(value).items()}
+        return {field.name: shown(getattr(value, field.name)) for field in fields(value)}
     return value
 
 
@@ -178,7 +179,7 @@ def vectors() -> dict[str, object]:
             {
                 "name": name,
                 "kind": type(one.body).__name__.removesuffix("Body").lower(),
-                "fields": {field: shown(value) for field, value in vars(one.body).items()},
+                "fields": {field.name: shown(getattr(one.body, field.name)) for field in fields(one.body)},
                 "message": one.message.hex(),
                 "statement": one.raw.hex(),
                 "id": one.id.hex(),

@@ -43,6 +43,13 @@ class Graph:
         self.main = checkpoint.id
 
     def _parents_first(self) -> list[Checkpoint]:
+        seen: set[StatementId] = set()
+        for checkpoint in self.checkpoints.values():
+            if any(parent not in seen and parent in self.checkpoints for parent in checkpoint.parents):
+                break
+            seen.add(checkpoint.id)
+        else:
+            return list(self.checkpoints.values())  # As they came is already right, as nearly always.
         children: dict[StatementId, list[StatementId]] = {}
         waiting: dict[StatementId, int] = {}
         for checkpoint in self.checkpoints.values():
@@ -66,11 +73,14 @@ class Graph:
         token = self._chain.records.get(checkpoint.token)
         if not checkpoint.signature_good or (token is not None and token.to != checkpoint.by):
             return Standing.REFUSED
-        grounds = [self.standings.get(parent, Standing.HELD) for parent in checkpoint.parents]
-        grounds.append(self._chain.standings.get(checkpoint.token, Standing.HELD))
-        if Standing.REFUSED in grounds:
+        worst = self._chain.standings.get(checkpoint.token, Standing.HELD)
+        for parent in checkpoint.parents:
+            ground = self.standings.get(parent, Standing.HELD)
+            if ground is Standing.REFUSED or worst is Standing.COUNTS or worst is Standing.SEALED:
+                worst = ground
+        if worst is Standing.REFUSED:
             return Standing.REFUSED
-        if Standing.HELD in grounds or checkpoint.by not in self._members:
+        if worst is Standing.HELD or checkpoint.by not in self._members:
             return Standing.HELD
         return Standing.SEALED if self._cutoffs.seals(checkpoint) else Standing.COUNTS
 
