@@ -17,6 +17,7 @@ from hhd.identity.key import Identity
 from hhd.node import here as notes
 from hhd.node import programs
 from hhd.node.capsule_session import CapsuleSession
+from hhd.node.captures import Captures
 from hhd.node.driver import Driver
 from hhd.node.ended import Settle
 from hhd.node.face import Face
@@ -70,7 +71,9 @@ def stored(
     """
     here = here_with(model)
     with Workspace(folder or _folder(store, session)) as workspace, StoredSession(store, me, session) as one:
-        one.keeper.owner.folder = workspace.folder
+        keeper = one.keeper
+        keeper.owner.folder = workspace.folder
+        keeper.captures = Captures(store, session, workspace.folder, last=keeper.workspace, say=face.notice)
         run = driven(one, here, workspace, face, stop, settle)
         words, pending = Words(store=store, session=session), one.standing.journal.pending
         if run.settlement is None and pending is not None:

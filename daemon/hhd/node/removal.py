@@ -11,7 +11,7 @@ from dataclasses import dataclass, replace
 
 from hhd.base.errors import RefusedError
 from hhd.identity.key import Identity
-from hhd.node import here
+from hhd.node import findings, here
 from hhd.node.answers import Removal
 from hhd.node.lineages import Lineage
 from hhd.node.listing import Listed
@@ -65,7 +65,7 @@ class Remover:
                 here.forget(self.store, session)
                 for table in TABLES:
                     self.store.rows.delete(table, b"", session)
-                self.store.remove_session(session)
+                self.store.remove_session(session, (findings.TABLE,))
         finally:
             lock.release()
         return replace(shown)

@@ -85,7 +85,8 @@ def create_fork(store: Store, me: Identity, session: SessionId, checkpoint: Chec
             here.note(store, made, here.Note(folder=noted.folder))
         listed_step.forked(store, session, made, standing, at_ms=store.now_ms())
         appended, _ = origin.recorded.after(Step(standing=standing))
-        _begin(store, me, made, origin.checkpoint.payload, appended, standing)
+        workspace = origin.checkpoint.workspace
+        _begin(store, me, made, origin.checkpoint.payload, appended, standing, workspace=workspace)
     return made
 
 
@@ -163,10 +164,12 @@ def _begin(
     appended: bytes,
     standing: Standing | None,
     content: Content | None = None,
+    *,
+    workspace: bytes | None = None,
 ) -> None:
     """Write the first checkpoint of a session, which goes on from `payload`; `standing`: where a fork begins.
 
-    `content`: what is not in the payload yet.
+    `content`: what is not in the payload yet. `workspace`: the capture it begins with, of the same family.
     """
     doors = Doors(store, me, session, {})
     pen = Pen(store, me, session, doors)
@@ -192,6 +195,7 @@ def _begin(
         logs=logs,
         module=payload.module,
         journal=settled,
+        workspace=workspace,
         turn=True,
         sign=sign,
     )

@@ -15,7 +15,8 @@ from hashlib import sha256
 
 from hhd.base.errors import UserError
 from hhd.identity.key import Identity
-from hhd.node import listed_step
+from hhd.node import findings, listed_step
+from hhd.node.captures import Captures
 from hhd.node.doors import Doors, now_ms
 from hhd.node.driver import Driver
 from hhd.node.foreign import Whence
@@ -39,6 +40,9 @@ from hhd_protocol.journal import State
 from hhd_protocol.lineage import Signed, effect_id
 from hhd_protocol.paused import At
 from hhd_protocol.statements import EffectKind, Progress
+
+_SPOKEN = ("input", "tool")
+"""Effects whose replies are texts that arise here: what a person said, what a tool gave."""
 
 
 class StoredSession(Driver):
@@ -67,6 +71,8 @@ class StoreKeeper:
         self._lock = store.advance(session)
         self._ended: UserError | None = None
         self._running: EffectId | None = None
+        self.captures: Captures | None = None
+        """Of the folder it is at work in; None: checkpoints name the `workspace` that the one before named."""
         try:
             with store.snapshot():
                 self._doors = Doors(store, me, session, {})
@@ -79,6 +85,7 @@ class StoreKeeper:
                 self._recorded = self._moment.recorded
                 self._standing = self._doubted(self._moment.standing)
                 self._line = Line(store, session, CheckpointId(view.main))
+                self.workspace = self._moment.checkpoint.workspace
                 self.owner = Here(store, session)
         except BaseException:
             self._lock.release()
@@ -149,6 +156,7 @@ class StoreKeeper:
         """
         if self._ended is not None:
             raise self._ended
+        self._capture(step)
         kept = self._standing, self._recorded, self._running
         head, leg = self._line.head, self._doors.part.leg
         try:
@@ -163,9 +171,21 @@ class StoreKeeper:
             self.owner.reread()
             raise
         self._moment = None
+        if self.captures is not None:
+            self.captures.written()
         if error is not None:
             self._ended = error  # What is written may be less than the step, so nothing can follow upon the step.
             raise error
+
+    def _capture(self, step: Step) -> None:
+        """Capture the folder, if that is due: what the next checkpoint names is of its moment."""
+        if self.captures is None:
+            return
+        live = step.standing.journal.live
+        if live is not None and live.state is State.ANSWERED and kind_of(live) is EffectKind.TOOL:
+            self.captures.after_effect()
+        self.captures.take(pause=_is_turn(step))
+        self.workspace = self.captures.workspace
 
     def _append(self, step: Step) -> UserError | None:
         """Write the next checkpoint; return why the effect that it would begin may not be, None if it may."""
@@ -257,14 +277,16 @@ class StoreKeeper:
             return signed[0].raw
 
         live = step.standing.journal.live
-        turn = pause is not None and (
-            pause.at is At.FINISHED or (pause.asked is not None and pause.asked.op == "input")
-        )
+        turn = _is_turn(step)
+        if live is not None and live.state is State.ANSWERED and live.op in _SPOKEN and live.reply is not None:
+            findings.of_text(self._store, self.session, live.index, live.reply)
         self._line.checkpoint(
             snapshot=None if pause is None else pause.snapshot,
             changed=None if pause is None else pause.changed,
             logs=logs,
             journal=step.standing.journal.settled,
+            workspace=self.workspace,
+            brought=() if self.captures is None else self.captures.brought(),
             turn=turn,
             sign=sign,
             reserve=live is not None and live.state is State.ANSWERED,
@@ -272,3 +294,9 @@ class StoreKeeper:
         self._pen.written(signed[0])
         listed_step.stepped(self._store, self.session, step.standing, turn=turn, at_ms=signed[0].body.at_ms)
         self._standing, self._recorded = step.standing, recorded
+
+
+def _is_turn(step: Step) -> bool:
+    """Whether the program finished with this step, or waits for the person."""
+    pause = step.pause
+    return pause is not None and (pause.at is At.FINISHED or (pause.asked is not None and pause.asked.op == "input"))

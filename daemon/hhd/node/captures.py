@@ -1,0 +1,157 @@
+"""The captures of one session's folder while the session is driven here: taken when due, named by checkpoints.
+
+A capture is due at the begin and after every effect that may have written. It is taken before the next checkpoint is
+written, at most every two seconds (more rarely where one takes long), and always at a pause. What cannot be captured
+never stops a session: the checkpoint names the capture before, and the person is told once why.
+"""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Callable, Sequence
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+from hhd.base.errors import RefusedError, UserError
+from hhd.base.secret_scan import Suspect, suspects
+from hhd.node.findings import Finding, remember
+from hhd.store.captures import CaptureReader, CaptureWriter, capture_ref, workspace_of
+from hhd.store.errors import DamagedStoreError, MissingError
+from hhd.store.store import Store
+from hhd_protocol.ids import ObjectName, PageId, SessionId
+from hhd_protocol.workspace import Capture, Content
+
+if TYPE_CHECKING:
+    from hhd.workspace.memory import Memory
+
+APART_SECONDS = 2.0
+"""Between two captures, but for pauses (`handoff.md`, Workspace)."""
+
+SHARE = 4
+"""A capture that takes long is taken again after so many times as long: at most a fifth of the time goes into them."""
+
+BYTES_MAX = 512 * 1024 * 1024
+ENTRIES_MAX = 200_000
+"""Of what is captured unasked. More is refused with a sentence: a person may still capture it by a command."""
+
+
+class Captures:
+    """The captures of `session` in `folder`. `last`: what its newest checkpoint says; `say`: tells the person."""
+
+    def __init__(
+        self,
+        store: Store,
+        session: SessionId,
+        folder: Path,
+        *,
+        last: bytes | None,
+        say: Callable[[str], None],
+        now: Callable[[], float] = time.monotonic,
+    ) -> None:
+        self._store, self._session, self._folder, self._say, self._now = store, session, folder, say, now
+        self.workspace = last
+        """What a checkpoint made now says."""
+        self._brought: list[ObjectName] = []
+        self._due = True
+        self._not_before = 0.0
+        self._said: str | None = None
+        self._memory: Memory | None = None
+        self._before: Capture | None = None
+        self._suspects: dict[PageId, list[Suspect]] = {}
+
+    def after_effect(self) -> None:
+        """Something ran that may have written."""
+        self._due = True
+
+    def take(self, *, pause: bool) -> None:
+        """Take a capture if one is due and it is time for it; `pause`: it is time. Never raises a UserError."""
+        began = self._now()
+        if not self._due or (not pause and began < self._not_before):
+            return
+        try:
+            self._capture()
+            self._due, self._said = False, None
+        except UserError as error:
+            self._memory = self._before = None
+            if str(error) != self._said:
+                self._said = str(error)
+                self._say(f"The files of this session are not captured: {error}")
+        ended = self._now()
+        self._not_before = ended + max(APART_SECONDS, SHARE * (ended - began))
+
+    def brought(self) -> Sequence[ObjectName]:
+        """Objects that came with captures since the last checkpoint that was written."""
+        return tuple(self._brought)
+
+    def written(self) -> None:
+        """A checkpoint that names the capture and what it brought is durable."""
+        self._brought = []
+
+    def _capture(self) -> None:
+        from hhd.workspace.capture import capture  # Not before one is due: a start is not slower.
+        from hhd.workspace.memory import Memory
+        from hhd.workspace.wanted import Wanted
+
+        insist_on_own_folder(self._folder)
+        family = self._store.session(self._session).family
+        last = self._last()
+        writer = self._store.capture_writer(family, None if last is None else last.ref)
+        before = self._before if self._before is not None else None if last is None else last.capture()
+        self._memory = self._memory or Memory()
+        wanted = Wanted(published=True, bytes_max=BYTES_MAX, entries_max=ENTRIES_MAX)
+        made = capture(self._folder, before, lambda raw: self._put(writer, raw), memory=self._memory, wanted=wanted)
+        with self._store.transaction():
+            ref = writer.finish(made)
+            remember(self._store, self._session, self._found(made, set(writer.new)))
+        self._suspects = {}
+        self._brought += writer.made
+        self.workspace, self._before = workspace_of(ref), made
+
+    def _last(self) -> CaptureReader | None:
+        """The capture before, None if there is none, or it can no longer be read."""
+        ref = capture_ref(self.workspace)
+        if ref is None:
+            return None
+        try:
+            reader = self._store.capture_reader(self._store.session(self._session).family, ref)
+            if self._before is None:
+                reader.capture()
+            return reader
+        except (MissingError, DamagedStoreError):
+            self._memory = self._before = None
+            return None
+
+    def _put(self, writer: CaptureWriter, raw: bytes) -> PageId:
+        count = len(writer.new)
+        one = writer.put(raw)
+        if len(writer.new) > count and (found := suspects(raw)):
+            self._suspects[one] = found
+        return one
+
+    def _found(self, made: Capture, new: set[PageId]) -> list[Finding]:
+        if not self._suspects:
+            return []
+        named = [(entry.path, entry.content) for entry in made.entries]
+        if made.repository is not None:
+            named += [(entry.path, entry.content) for entry in made.repository.index]
+        return [one for path, content in named if content is not None for one in self._in_file(path, content, new)]
+
+    def _in_file(self, path: bytes, content: Content, new: set[PageId]) -> list[Finding]:
+        return [
+            Finding(path=path, position=0, piece=number, line=one.line, kind=one.kind, content=piece)
+            for number, piece in enumerate(content.pieces)
+            if piece in new
+            for one in self._suspects.get(piece, ())
+        ]
+
+
+def insist_on_own_folder(folder: Path) -> None:
+    """Raise RefusedError where all of a person's files would be captured: that is not done unasked."""
+    from hhd.workspace.place import find
+
+    place, home = find(folder), Path.home().resolve()
+    top = folder.resolve() if place is None else place.top
+    if top == home or top in home.parents:
+        raise RefusedError(
+            "it works in your home folder, or above it; start it in a folder of its own to have files travel with it."
+        )

@@ -1,0 +1,189 @@
+"""A session's folder is captured when it may have changed, and its checkpoints name the capture of their moment."""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Callable, Iterator
+from pathlib import Path
+
+import pytest
+from tests.e2e.lab import call, needs_agent, says, text
+from tests.node.stored import Laptop
+from tests.node.test_run import Person
+from tests.workspace.lab import git, repository
+
+from hhd.node import findings, sessions
+from hhd.node.captures import Captures
+from hhd.store.captures import capture_ref
+from hhd.store.check import Check
+from hhd.store.retention import sweep
+from hhd_protocol.ids import SessionId
+from hhd_protocol.workspace import Capture
+
+TOKEN = "ghp_Zq8vTn2LwR4kYb7Xc9Hd3Jm5PfGs6Ae1Uu0I"
+
+
+@pytest.fixture
+def laptop(tmp_path: Path) -> Iterator[Laptop]:
+    made = Laptop(folder=tmp_path / "laptop", script=[])
+    yield made
+    made.store.close()
+
+
+class Clock:
+    now = 100.0
+
+    def __call__(self) -> float:
+        return self.now
+
+
+def captures(laptop: Laptop, session: SessionId, clock: Callable[[], float]) -> tuple[Captures, list[str]]:
+    said: list[str] = []
+    return Captures(laptop.store, session, laptop.repo, last=None, say=said.append, now=clock), said
+
+
+def read(laptop: Laptop, session: SessionId, workspace: bytes | None) -> tuple[Capture, dict[bytes, bytes]]:
+    ref = capture_ref(workspace)
+    assert ref is not None
+    reader = laptop.store.capture_reader(laptop.store.session(session).family, ref)
+    made = reader.capture()
+    files = {
+        one.path: b"".join(map(reader.piece, one.content.pieces)) for one in made.entries if one.content is not None
+    }
+    return made, files
+
+
+@needs_agent
+def test_a_capture_is_taken_when_it_is_due_and_at_most_every_two_seconds(laptop: Laptop) -> None:
+    session, clock = laptop.create(), Clock()
+    one, said = captures(laptop, session, clock)
+    (laptop.repo / "f").write_bytes(b"1")
+    one.take(pause=False)
+    first = one.workspace
+    assert read(laptop, session, first)[1] == {b"f": b"1"} and len(one.brought()) == 1
+    (laptop.repo / "f").write_bytes(b"2")
+    clock.now += 10
+    one.take(pause=True)
+    assert one.workspace == first, "nothing ran that could have written"
+    one.after_effect()
+    one.take(pause=False)
+    second = one.workspace
+    assert read(laptop, session, second)[1] == {b"f": b"2"}
+    (laptop.repo / "f").write_bytes(b"3")
+    one.after_effect()
+    clock.now += 1.9
+    one.take(pause=False)
+    assert one.workspace == second, "too soon"
+    clock.now += 0.2
+    one.take(pause=False)
+    assert read(laptop, session, one.workspace)[1] == {b"f": b"3"}
+    (laptop.repo / "f").write_bytes(b"4")
+    one.after_effect()
+    one.take(pause=True)
+    assert read(laptop, session, one.workspace)[1] == {b"f": b"4"}, "a pause does not wait"
+    assert not said and len(one.brought()) == 4
+    one.written()
+    assert not one.brought()
+
+
+@needs_agent
+def test_what_cannot_be_captured_stops_nothing_and_is_said_once(laptop: Laptop) -> None:
+    session, clock = laptop.create(), Clock()
+    laptop.repo.rmdir()
+    repository(laptop.repo)
+    one, said = captures(laptop, session, clock)
+    one.take(pause=True)
+    before = one.workspace
+    git(laptop.repo, "bisect", "start")
+    for _ in range(3):
+        one.after_effect()
+        one.take(pause=True)
+    assert one.workspace == before and len(said) == 1 and "bisect reset" in said[0]
+    git(laptop.repo, "bisect", "reset")
+    (laptop.repo / "one").write_bytes(b"changed")
+    one.take(pause=True)
+    assert read(laptop, session, one.workspace)[1] == {b"one": b"changed"}
+
+
+@needs_agent
+def test_a_home_folder_is_not_captured_unasked(laptop: Laptop, monkeypatch: pytest.MonkeyPatch) -> None:
+    session = laptop.create()
+    monkeypatch.setenv("HOME", str(laptop.repo))
+    one, said = captures(laptop, session, Clock())
+    one.take(pause=True)
+    assert one.workspace is None and "home folder" in said[0]
+    monkeypatch.setenv("HOME", str(laptop.repo / "sub"))
+    (laptop.repo / "sub").mkdir()
+    other, said = captures(laptop, session, Clock())
+    other.take(pause=True)
+    assert other.workspace is None and said
+
+
+@needs_agent
+def test_a_new_process_goes_on_from_the_capture_before(laptop: Laptop) -> None:
+    session = laptop.create()
+    (laptop.repo / "large").write_bytes(os.urandom(3_000_000))
+    first, _ = captures(laptop, session, Clock())
+    first.take(pause=True)
+    size = sum(map(laptop.store.objects.size_of, laptop.store.objects.numbers()))
+    (laptop.repo / "small").write_bytes(b"x")
+    second = Captures(laptop.store, session, laptop.repo, last=first.workspace, say=lambda _: None, now=Clock())
+    second.take(pause=True)
+    assert sum(map(laptop.store.objects.size_of, laptop.store.objects.numbers())) - size < 2_000
+    assert set(read(laptop, session, second.workspace)[1]) == {b"large", b"small"}
+
+
+@needs_agent
+def test_a_credential_in_a_file_is_found_once_and_never_written_down(laptop: Laptop) -> None:
+    session, clock = laptop.create(), Clock()
+    (laptop.repo / "config.py").write_text(f"# settings\nTOKEN = '{TOKEN}'\n")
+    (laptop.repo / "manual.md").write_text("AKIAIOSFODNN7EXAMPLE\n")
+    one, _ = captures(laptop, session, clock)
+    one.take(pause=True)
+    found = findings.findings(laptop.store, session)
+    assert [(each.path, each.line, each.kind) for each in found] == [(b"config.py", 2, "a GitHub token")]
+    assert TOKEN not in repr(found)
+    (laptop.repo / "copy.py").write_text(f"# settings\nTOKEN = '{TOKEN}'\n")
+    (laptop.repo / "other.py").write_text("x\n")
+    one.after_effect()
+    one.take(pause=True)
+    assert findings.findings(laptop.store, session) == found, "the same content is looked at once"
+    assert not any(TOKEN.encode() in raw for raw in laptop.store.rows.log(findings.TABLE, session))
+
+
+@needs_agent
+def test_checkpoints_of_a_run_name_the_capture_of_their_moment(laptop: Laptop) -> None:
+    laptop.script = [
+        says(call("bash", command="echo written > f; echo " + TOKEN)),
+        says(text("Done.")),
+    ]
+    session = laptop.create()
+    with laptop.run(session, Person()) as run:
+        keeper = run.session.keeper
+        keeper.captures = Captures(laptop.store, session, laptop.repo, last=None, say=lambda _: None)  # type: ignore[attr-defined]
+        run.go()
+    named = [laptop.store.checkpoint(one).workspace for one in laptop.store.checkpoint_ids(session)]
+    assert named[0] is None and named[-1] is not None
+    assert read(laptop, session, named[1])[1] == {}, "before the command ran"
+    assert read(laptop, session, named[-1])[1] == {b"f": b"written\n"}
+    found = findings.findings(laptop.store, session)
+    assert [(one.path, one.kind) for one in found] == [(None, "a GitHub token")], "what the tool gave"
+    brought = [one for at in laptop.store.checkpoint_ids(session) for one in laptop.store.checkpoint(at).objects]
+    refs = [capture_ref(one) for one in dict.fromkeys(named) if one is not None]
+    assert all(ref is not None and ref.name in brought for ref in refs)
+    assert not Check(laptop.store, read_data=True).run().findings
+    sweep(laptop.store, keep_days=0)
+    assert read(laptop, session, named[-1])[1] == {b"f": b"written\n"}
+    head = laptop.store.checkpoint_ids(session)[-1]
+    fork = sessions.create_fork(laptop.store, laptop.me, session, head)
+    first = laptop.store.checkpoint(laptop.store.checkpoint_ids(fork)[0])
+    assert first.workspace == named[-1], "a fork begins with the files of its origin"
+
+
+@needs_agent
+def test_a_removed_session_takes_its_findings_along(laptop: Laptop) -> None:
+    session = laptop.create()
+    findings.of_text(laptop.store, session, 3, f"token {TOKEN}".encode())
+    assert len(findings.findings(laptop.store, session)) == 1
+    laptop.store.remove_session(session, (findings.TABLE,))
+    assert not findings.findings(laptop.store, session)
