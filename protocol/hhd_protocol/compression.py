@@ -7,6 +7,9 @@ level while a compressor of the first lives.
 
 from __future__ import annotations
 
+import struct
+from collections.abc import Sequence
+
 import zstandard
 
 from hhd_protocol.errors import FormatError, TooLargeError
@@ -31,10 +34,10 @@ _DECOMPRESSORS: list[Decompressor] = []
 thread it is."""
 
 
-def compressor(prefix: bytes, bytes_max: int) -> Compressor:
+def compressor(prefix: bytes, bytes_max: int, level: int = LEVEL) -> Compressor:
     """Return a compressor of contents of at most `bytes_max` bytes behind `prefix`."""
     parameters = zstandard.ZstdCompressionParameters.from_level(
-        LEVEL,
+        level,
         source_size=bytes_max,
         dict_size=len(prefix),
         write_content_size=1,
@@ -96,6 +99,20 @@ def decompress_exactly(frame: Buffer, size: int, using: Decompressor | None = No
     if idle is not None:
         _DECOMPRESSORS.append(idle)
     return content
+
+
+def decompress_many(
+    frames: Sequence[Buffer], sizes: Sequence[int], using: Decompressor, *, threads: int = 1
+) -> list[memoryview]:
+    """Return the contents of many frames behind one prefix, of the `sizes` they must have, in one call.
+
+    Raises FormatError if one holds more or fewer bytes; bytes behind a frame are not looked at.
+    """
+    try:
+        found = using.multi_decompress_to_buffer(list(frames), struct.pack(f"={len(sizes)}Q", *sizes), threads=threads)
+    except (zstandard.ZstdError, ValueError) as error:
+        raise FormatError("a zstd frame does not decompress to the size that its place names") from error
+    return [memoryview(found[i]) for i in range(len(found))]  # type: ignore[arg-type]  # It is a buffer.
 
 
 def insist_on_window(frame: Buffer, window_bytes_max: int) -> None:

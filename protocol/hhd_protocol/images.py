@@ -179,7 +179,7 @@ def segments_of(frames: Sequence[bytes], frames_per_segment: int) -> list[bytes]
     return [b"".join(frames[begin : begin + frames_per_segment]) for begin in range(0, len(frames), frames_per_segment)]
 
 
-def decode_frame(frame: bytes, pages: int, using: Decompressor) -> bytes:
+def decode_frame(frame: bytes | memoryview, pages: int, using: Decompressor) -> bytes:
     """Return the `pages` pages of one frame; raises FormatError if it holds anything else."""
     return decompress_exactly(frame, pages * PAGE_BYTES, using)
 

@@ -61,6 +61,7 @@ def test_any_history_comes_back_with_eras_and_lists_in_small(
         patch.setattr(image_writer, "LIST_STEPS_MIN", dice.choice((1, 3)))
         patch.setattr(image_writer, "LIST_STEPS_MAX", dice.choice((3, 6)))
         patch.setattr(image_writer, "IMAGE_OBJECT_PAGES_MAX", dice.choice((7, 16384)))
+        patch.setattr(image_writer, "SOURCE_PAGES_MIN", dice.choice((2, 20)))
         patch.setattr(image_writer, "KEY_SHARE_EDITED", dice.choice((0.7, 5.0)))
         folder = tmp_path_factory.mktemp("store")
         with Store.open(folder, seed=SEED, limits=Limits(free_bytes_min=0)) as store:

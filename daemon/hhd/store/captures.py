@@ -12,7 +12,8 @@ from typing import TypeVar
 
 from hhd.store.errors import DamagedStoreError
 from hhd.store.families import Family
-from hhd.store.reading import Reader, damaged
+from hhd.store.opened import damaged
+from hhd.store.reading import Reader
 from hhd_protocol.crypto import NONCE_BYTES, content_id
 from hhd_protocol.errors import FormatError
 from hhd_protocol.ids import EpochId, ObjectName, PageId

@@ -14,6 +14,7 @@ import contextlib
 import os
 import sqlite3
 from collections.abc import Callable, Iterator
+from contextlib import AbstractContextManager
 from pathlib import Path
 
 from hhd.base import files
@@ -117,34 +118,41 @@ class Database:
             with contextlib.suppress(sqlite3.Error):
                 self._connection.close()
 
-    @contextlib.contextmanager
-    def transaction(self) -> Iterator[None]:
+    def transaction(self) -> AbstractContextManager[None]:
         """All writes within become durable together at the end of the outermost one, or none does.
 
         Raises FullStoreError when there is no room, BusyError when another process writes for too long.
         """
+        return _Transaction(self)
+
+    def enter(self) -> None:
+        """Begin a transaction, or another part of the one in hand."""
         self._insist_on_own_process()
-        if self._depth:
-            self._depth += 1
-            try:
-                yield
-            finally:
-                self._depth -= 1
-            return
-        with translated(self.folder):
-            self._connection.execute("BEGIN IMMEDIATE")
-        self._depth, self._changes = 1, {}
-        try:
-            yield
+        if not self._depth:
             with translated(self.folder):
-                self._write_tally()
-                self._connection.execute("COMMIT")
+                self._connection.execute("BEGIN IMMEDIATE")
+            self._changes = {}
+        self._depth += 1
+
+    def leave(self, *, failed: bool) -> None:
+        """End a part of a transaction; the outermost end makes all of it durable, or undoes it."""
+        self._depth -= 1
+        if self._depth:
+            return
+        self._depth = 1  # What is written here belongs to it, too.
+        try:
+            if not failed:
+                with translated(self.folder):
+                    self._write_tally()
+                    self._connection.execute("COMMIT")
         except BaseException:
-            with contextlib.suppress(sqlite3.Error):
-                self._connection.execute("ROLLBACK")
+            failed = True
             raise
         finally:
             self._depth = 0
+            if failed:
+                with contextlib.suppress(sqlite3.Error):
+                    self._connection.execute("ROLLBACK")
 
     @contextlib.contextmanager
     def snapshot(self) -> Iterator[None]:
@@ -246,6 +254,21 @@ class Database:
 
     def _insist_on_own_process(self) -> None:
         assert self._pid == os.getpid(), "a store was carried across a fork: open it anew in the child"
+
+
+class _Transaction:
+    """One `with` of a transaction; a class: a checkpoint enters a dozen, and a generator costs three times as much."""
+
+    __slots__ = ("_database",)
+
+    def __init__(self, database: Database) -> None:
+        self._database = database
+
+    def __enter__(self) -> None:
+        self._database.enter()
+
+    def __exit__(self, kind: type[BaseException] | None, error: BaseException | None, trace: object) -> None:
+        self._database.leave(failed=kind is not None)
 
 
 def newer(folder: Path, number: int) -> NewerStoreError:

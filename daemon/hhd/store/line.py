@@ -105,16 +105,16 @@ class Line:
             self._numbers = self._images.numbers()
         gone: list[int] = []
         fresh: set[int] = set()
-        if pages.numbers != self._numbers:
+        if pages.numbers is not self._numbers and pages.numbers != self._numbers:
             known, now = set(self._numbers), set(pages.numbers)
             gone, fresh = sorted(known - now), now - known
-            self._numbers = list(pages.numbers)
+            self._numbers = list(pages.numbers)  # A copy: the caller's may change under us.
         if changed is None:
             numbers = set(self._compared(pages))
         else:
             numbers = fresh.union(changed)
             self._before = None
-        content = {n: page for n in sorted(numbers) if (page := pages.get(n)) is not None}
+        content = pages.chosen(sorted(numbers))
         return self._images.step(content, gone, state_of(snapshot), lambda: pages)
 
     def _compared(self, pages: Mapping[int, memoryview]) -> list[int]:

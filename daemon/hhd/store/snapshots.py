@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from bisect import bisect_left, bisect_right
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterable, Iterator, Mapping
 from itertools import accumulate
 
 from hhd.store.errors import DamagedStoreError
@@ -26,6 +26,17 @@ class SnapshotPages(Mapping[int, memoryview]):
             pieces = [memoryview(b"".join(pieces))]
         self._pieces = pieces
         self._ends = list(accumulate(len(piece) // PAGE_BYTES for piece in pieces))
+
+    def chosen(self, numbers: Iterable[int]) -> dict[int, memoryview]:
+        """Return those of the pages `numbers` that there are, in that order."""
+        if len(self._pieces) != 1:
+            return {number: page for number in numbers if (page := self.get(number)) is not None}
+        known, piece, count, found = self.numbers, self._pieces[0], len(self.numbers), {}
+        for number in numbers:
+            index = bisect_left(known, number)
+            if index < count and known[index] == number:
+                found[number] = piece[index * PAGE_BYTES : (index + 1) * PAGE_BYTES]
+        return found
 
     def __getitem__(self, number: int) -> memoryview:
         index = bisect_left(self.numbers, number)
