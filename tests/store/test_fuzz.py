@@ -182,7 +182,8 @@ def test_decoders_refuse_nonsense_in_one_way() -> None:
         assert module.__file__
         print(f"{module.__name__}: {lines.share(module.__file__):.0%} of the lines in functions ran")
     assert lines.share(str(images.__file__)) > 0.4  # Encoders included.
-    assert min(lines.share(str(one.__file__)) for one in (opened, reading, restore)) > 0.7
+    assert min(lines.share(str(one.__file__)) for one in (opened, restore)) > 0.7
+    assert lines.share(str(reading.__file__)) > 0.5  # What reads pieces of captures has no part in this.
 
 
 @pytest.mark.long
