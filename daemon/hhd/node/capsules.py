@@ -21,9 +21,6 @@ from hhd_protocol.limits import EFFECT_BYTES_MAX
 if TYPE_CHECKING:  # The runtime is loaded only by the verbs that run something.
     from hhd.runtime.outcomes import StopFlag
 
-CHECKPOINT_MS = 1000
-"""A busy program is saved this often while it runs on: what a power cut can cost, for a percent of the time."""
-
 STATUS = {At.FRESH: "fresh", At.INTERRUPTED: "interrupted", At.EFFECT: "waiting", At.FINISHED: "finished"}
 
 
@@ -152,13 +149,12 @@ def step(
 def run(path: Path, *, module: Path | None = None, stop: StopFlag) -> Report:
     """Advance the capsule at `path` until the program ends, an effect waits, or `stop` is set."""
     from hhd.node.capsule_session import CapsuleSession
-    from hhd.runtime.outcomes import Slice
 
     begin = time.perf_counter()
     with CapsuleSession(path, module=_given(module)) as session:
         before = session.capsule.checks
         while not stop.is_set and session.capsule.at is not At.FINISHED and session.capsule.journal.pending is None:
-            session.advance(Slice(milliseconds=CHECKPOINT_MS), stop)
+            session.advance(session.next_slice(), stop)
         return _report(path, session.capsule, session.file_bytes, begin=begin, checks_before=before)
 
 

@@ -6,6 +6,7 @@ before it is begun, a reply before the guest gets it.
 
 from __future__ import annotations
 
+import time
 from dataclasses import replace
 
 from hhd.base.errors import RolledBackError
@@ -14,6 +15,7 @@ from hhd.node.standing import Pause, Standing, Step, paused
 from hhd.runtime.guest import Guest
 from hhd.runtime.module import Module
 from hhd.runtime.outcomes import Failed, Finished, Interrupted, Limits, Outcome, Slice, StopFlag, Waiting
+from hhd.store.pace import Pace
 from hhd_protocol.errors import FormatError
 from hhd_protocol.journal import Journal
 from hhd_protocol.paused import At
@@ -30,6 +32,7 @@ class Driver:
         self.keeper = keeper
         self._guest: Guest | None = None
         self._held: Step | None = None
+        self._pace = Pace()
         self.dirty_pages = 0
         """Pages that the latest pause of this process differs in from the baseline."""
         self.emitted = b""
@@ -48,6 +51,10 @@ class Driver:
     def close(self) -> None:
         """Let others advance it."""
         self.keeper.close()
+
+    def next_slice(self) -> Slice:
+        """How far the program may run before its next checkpoint is due."""
+        return Slice(milliseconds=self._pace.seconds * 1000)
 
     def record(self, journal: Journal) -> None:
         """Save `journal`: what became of the effect that the program waits for."""
@@ -86,6 +93,7 @@ class Driver:
                 guest, outcome, checks = self._run(before, Slice(checks=checks + further), stop)
         if isinstance(outcome, Failed):
             raise RolledBackError(f"{outcome.reason} {self.keeper.name} is as it was.")
+        begin = time.perf_counter()
         pause = self._pause(guest, outcome, checks)
         try:
             step = paused(before, pause)
@@ -95,6 +103,8 @@ class Driver:
             self._held = step
         else:
             self._save(step)
+        if isinstance(outcome, Interrupted):
+            self._pace.cost(time.perf_counter() - begin)
         self._guest = None if isinstance(outcome, Finished) else guest
         self.emitted = pause.emitted
         return self.standing.at

@@ -40,14 +40,11 @@ from hhd.node.ended import End, Ended
 from hhd.node.face import Face
 from hhd.node.foreign import described, question_of
 from hhd.node.own import Place
-from hhd.runtime.outcomes import Slice, StopFlag
+from hhd.runtime.outcomes import StopFlag
 from hhd_protocol.capsule import At
 from hhd_protocol.journal import Entry, Journal
 
 T = TypeVar("T")
-
-CHECKPOINT_MILLISECONDS = 1000.0
-"""A guest that computes for long is saved this often: more would only wear the disk."""
 
 _OURS = "agent"
 """The program whose replies may carry `steering` and `moved`; others get replies as their effects define them."""
@@ -142,7 +139,7 @@ class Run:
         return None
 
     def _advance(self) -> None:
-        self.session.advance(Slice(milliseconds=CHECKPOINT_MILLISECONDS), self.stop, hold=True)
+        self.session.advance(self.session.next_slice(), self.stop, hold=True)
         if self.session.emitted:
             self.face.emitted(self.session.emitted)
 
