@@ -69,10 +69,8 @@ def first_request(folder: Path, n: int = 15) -> None:
         hhd = str(Path(sys.executable).with_name("hhd"))
 
         def run() -> None:
-            capsule, seen = folder / "start.hhd", len(service.requests)
-            capsule.unlink(missing_ok=True)
-            null = subprocess.DEVNULL
-            words = [hhd, "run", "hello", "--model", "m", "-o", str(capsule)]
+            seen, null = len(service.requests), subprocess.DEVNULL
+            words = [hhd, "run", "hello", "--model", "m"]
             child = subprocess.Popen(words, env=environ, stdin=null, stdout=null, stderr=null)
             while len(service.requests) == seen:
                 assert child.poll() is None, "it ended before it asked"

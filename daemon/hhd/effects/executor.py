@@ -35,7 +35,7 @@ from hhd_protocol.journal import Approval, Entry, Journal, State
 
 
 class Port(Protocol):
-    """Where the journal of one session is kept: a capsule file, later the store."""
+    """Where the journal of one session is kept: a capsule file, or the store."""
 
     def load(self) -> Journal:
         """The journal as it is on disk."""
