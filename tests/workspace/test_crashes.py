@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
+import os
 import shutil
+import signal
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass
 from pathlib import Path
@@ -13,6 +15,8 @@ from tests.workspace.by_hand import Pieces, capture, everything, git, looks, rep
 
 from hhd.base import beneath
 from hhd.base.errors import UserError
+from hhd.workspace import switch
+from hhd.workspace.errors import LeftBetween
 from hhd.workspace.materialise import held, materialise, recover
 from hhd.workspace.pending import pending_folder
 from hhd.workspace.switch import Switcher
@@ -218,7 +222,7 @@ def test_without_recovery_a_kill_leaves_a_mix(tmp_path: Path) -> None:
     old = everything(scene.fresh(at))
     total = faults.count(lambda: scene.act(at))
     mixes = 0
-    for number in range(total * 2 // 3, total, 5):
+    for number in range(total * 2 // 3, total, 9):
         scene.fresh(at)
         faults.killed(lambda: scene.act(at), number)
         found = everything(at)
@@ -247,12 +251,15 @@ def test_what_a_person_saved_after_a_crash_is_left_alone(tmp_path: Path) -> None
     scene, at = _checkout(place), tmp_path / "work" / "target"
     at.parent.mkdir()
     scene.fresh(at)
-    total = faults.count(lambda: scene.act(at))
-    for number in reversed(range(total)):
-        scene.fresh(at)
-        faults.killed(lambda: scene.act(at), number)
-        if (at / "a.txt").read_text() == "a\n" and not (at / "gone.txt").is_file():
-            break
+
+    def act() -> None:
+        steps = list(switch._STEPS)
+        steps[switch.PUT] = (lambda *_: os.kill(os.getpid(), signal.SIGKILL), steps[switch.PUT][1])
+        switch._STEPS = tuple(steps)  # type: ignore[assignment]
+        scene.act(at)
+
+    assert faults.killed(act, -1)
+    assert (at / "a.txt").read_text() == "a\n" and not (at / "gone.txt").is_file(), "half-way"
     (at / "a.txt").write_text("mine\n")
     (found,) = recover()
     assert (at / "a.txt").read_text() == "mine\n"
@@ -285,3 +292,33 @@ def test_what_a_person_saves_while_it_is_done_has_it_taken_back(
     assert after == before
     assert not (at / ".git/index.lock").exists()
     assert not list(pending_folder().glob("*.cbor"))
+
+
+def test_what_a_person_saves_while_it_is_taken_back_is_kept_and_what_it_replaced_too(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    place = tmp_path / "scene"
+    place.mkdir()
+    scene, at = _checkout(place), tmp_path / "work" / "target"
+    at.parent.mkdir()
+    scene.fresh(at)
+    before = {path: look for path, look in looks(at).items() if path != b"a.txt"}
+    forward = Switcher.forward
+
+    def failing(self: Switcher, **more: bool) -> None:
+        forward(self, **more)
+        (at / "a.txt").unlink()
+        (at / "a.txt").write_text("mine\n")
+        raise OSError(5, "Input/output error")
+
+    monkeypatch.setattr(Switcher, "forward", failing)
+    with pytest.raises(LeftBetween, match=r"a\.txt") as caught:
+        scene.act(at)
+    monkeypatch.undo()
+    after = looks(at)
+    assert after.pop(b"a.txt")[-1] == b"mine\n"  # type: ignore[index]
+    assert after == before
+    (stage,) = at.glob(".git/.hhd-*")
+    assert str(stage) in str(caught.value)
+    assert b"a\n" in {one.read_bytes() for one in (stage / "new").iterdir() if one.is_file()}
+    assert recover() == [] and not (at / ".git/index.lock").exists()

@@ -2,18 +2,22 @@
 
 from __future__ import annotations
 
+import os
 import shutil
+from dataclasses import replace
 from pathlib import Path
 
 import pytest
 from tests.workspace.by_hand import Pieces, capture, everything, git, git_looks, looks, repository
 from tests.workspace.table import STATES, made
 
+from hhd.base.errors import RefusedError
 from hhd.workspace.errors import NotOurs
+from hhd.workspace.index_file import decode
 from hhd.workspace.materialise import held, materialise
 from hhd.workspace.pending import pending_folder
 from hhd.workspace.written import Written
-from hhd_protocol.workspace import Capture
+from hhd_protocol.workspace import Capture, History
 
 
 def write(one: Capture, pieces: Pieces, folder: Path, **more: object) -> Written:
@@ -217,31 +221,41 @@ def test_what_git_saw_too_late_to_be_sure_is_looked_at_again(tmp_path: Path) -> 
     """A file changed in the very tick in which git wrote its index: git looks again, and must go on doing so."""
     pieces = Pieces()
     source, target = made(tmp_path / "source", "dirty"), repository(tmp_path / "target")
-    import os
-
     index = target / ".git/index"
     stamp = (target / "dir/b.txt").stat().st_mtime_ns
     os.utime(index, ns=(stamp, stamp))
     now = capture(target, pieces)
     write(capture(source, pieces), pieces, target, now=now)
-    from hhd.workspace.index_file import decode
-
     late = next(one for one in decode(index.read_bytes()) if one.path == b"dir/b.txt")
     assert late.seen[:24] == b"\0" * 24
 
 
 def test_objects_of_a_local_repository_are_borrowed_for_a_state_that_names_them_only(tmp_path: Path) -> None:
-    from dataclasses import replace
-
-    from hhd_protocol.workspace import History
-
     pieces = Pieces()
     source, local = made(tmp_path / "source", "dirty"), repository(tmp_path / "local")
     one = capture(source, pieces)
     assert one.repository is not None and one.repository.head is not None
     bare = replace(one, repository=replace(one.repository, history=History(assumed=(one.repository.head,))))
+    with pytest.raises(RefusedError, match="rests on commit"):
+        write(bare, pieces, tmp_path / "target")
     write(bare, pieces, tmp_path / "target", borrow=local / ".git")
     shutil.rmtree(local)
     git(tmp_path / "target", "fsck", "--strict", "--full")
     assert git_looks(tmp_path / "target") == git_looks(source)
     assert not (tmp_path / "target/.git/shallow").exists()
+
+
+def test_a_shallow_history_is_borrowed_with_its_marks(tmp_path: Path) -> None:
+    pieces, whole = Pieces(), repository(tmp_path / "whole")
+    for number in range(3):
+        (whole / "a.txt").write_text(f"{number}\n")
+        git(whole, "commit", "-qam", str(number))
+    git(tmp_path, "clone", "-q", "--depth", "1", f"file://{whole}", "local")
+    local = tmp_path / "local"
+    one = capture(local, pieces)
+    assert one.repository is not None and one.repository.head is not None
+    bare = replace(one, repository=replace(one.repository, history=History(assumed=(one.repository.head,))))
+    done = write(bare, pieces, tmp_path / "target", borrow=local / ".git")
+    assert "shallow" in done.notes[0]
+    git(tmp_path / "target", "fsck", "--strict", "--full")
+    assert len(git(tmp_path / "target", "log", "--format=%H").split()) == 1

@@ -145,6 +145,12 @@ class _Work:
         shutil.rmtree(self.stage, ignore_errors=True)
         self.place.clear()
 
+    def _let_go(self) -> None:
+        """Nothing is carried on by anybody, but the stage stays: it holds what could not be put back."""
+        self.place.clear()
+        if self.git_dir is not None:
+            release_lock(self.git_dir / "index.lock", self.token)
+
     def _own_git_dir(self) -> Path:
         top, own = self.git.line("rev-parse", "--show-toplevel"), self.git.line("rev-parse", "--absolute-git-dir")
         if top is None or own is None or Path(top).resolve() != self.folder.resolve():
@@ -216,6 +222,7 @@ class _Work:
                     f"{self.folder} is half-way ({again.strerror}): with that mended, the next start of hhd ends it."
                 ) from error
             if switcher.left:
+                self._let_go()
                 raise LeftBetween(
                     f"{self.folder} was changed by something else while a failed change was taken back: "
                     f"{' '.join(switcher.left)} What was replaced is in {self.stage}."

@@ -16,6 +16,7 @@ from collections.abc import Iterator
 from pathlib import Path
 
 from hhd.base.beneath import Below, LinkInTheWay, parts_of, rename_new, sync_file_system
+from hhd.base.errors import RefusedError
 from hhd.base.files import replace, sync_folder
 from hhd.workspace import gitdir
 from hhd.workspace.errors import HostileCapture, LeftBetween, NotOurs, UnfinishedWrite, unclean
@@ -115,17 +116,24 @@ class _Building:
         plain = Git(self.tree)
         kind = f"--object-format={repository.object_format.value}"
         plain.run("-c", "init.defaultBranch=hhd", "init", "--quiet", "--template=", kind)
+        self.marks = {*repository.history.shallow, *repository.shallow}
         if self.borrow is not None:
             _share_objects(self.borrow / "objects", self.git_dir / "objects")
-        marks = {*repository.history.shallow, *repository.shallow}
-        if marks:
-            self._write("shallow", gitdir.shallow_file(marks))
+            with contextlib.suppress(FileNotFoundError):
+                self.marks |= {bytes.fromhex(line) for line in (self.borrow / "shallow").read_text("ascii").split()}
+        elif repository.history.assumed:
+            raise RefusedError(
+                f"The capture rests on commit {repository.history.assumed[0].hex()[:12]}, which is in no repository "
+                "that hhd knows here; nothing was written. Capture that repository here once, then try again."
+            )
+        if self.marks:
+            self._write("shallow", gitdir.shallow_file(self.marks))
         return Git(self.tree, git_dir=self.git_dir)
 
     def _objects(self, git: Git, repository: Repository) -> Tree:
         take_packs(git, repository.history.packs, self.get)
         store_blobs(git, repository, self.get, self.stage / "blobs")
-        self._keep_marks_of_what_came(git, repository)
+        self._keep_marks_of_what_came(git)
         heads = (() if repository.operation is None else repository.operation.heads) + (
             () if repository.head is None else (repository.head,)
         )
@@ -137,13 +145,13 @@ class _Building:
             return {}
         return read_tree(git, repository.head, repository.object_format)
 
-    def _keep_marks_of_what_came(self, git: Git, repository: Repository) -> None:
-        marks = sorted({*repository.history.shallow, *repository.shallow})
+    def _keep_marks_of_what_came(self, git: Git) -> None:
+        marks = sorted(self.marks)
         if not marks:
             return
         asked = b"".join(mark.hex().encode() + b"\n" for mark in marks)
         said = git.run("cat-file", "--batch-check", stdin=asked).splitlines()
-        there = [mark for mark, line in zip(marks, said, strict=True) if line.endswith(b" missing") is False]
+        there = [mark for mark, line in zip(marks, said, strict=True) if not line.endswith(b" missing")]
         (self.git_dir / "shallow").unlink()
         if there:
             self._write("shallow", gitdir.shallow_file(there))
@@ -202,8 +210,10 @@ def _share_objects(source: Path, target: Path) -> None:
                 shutil.copyfile(source / name / file, target / name / file)
     alternates = source / "info" / "alternates"
     if alternates.exists():
+        lines = [line for line in alternates.read_text("utf-8", "surrogateescape").splitlines() if line]
         (target / "info").mkdir(exist_ok=True)
-        shutil.copyfile(alternates, target / "info" / "alternates")
+        whole = "".join(f"{(source / line).resolve()}\n" for line in lines)
+        (target / "info" / "alternates").write_text(whole, "utf-8", "surrogateescape")
 
 
 def _sync_tree(tree: Path) -> None:

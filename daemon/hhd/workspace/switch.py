@@ -304,14 +304,14 @@ class Switcher:
         ready = stat_at(number, self._new)
         folder, name = self._parent(change)
         here = stat_at(name, folder)
-        if ready is None and here is not None and _is_new(change, here):
+        if ready is None and here is not None and _is_untouched(change, here):
             rename_new(name, folder, number, self._new)
         elif ready is None and here is not None:
             _meddled(change)
         elif ready is not None and not _is_new(change, ready):
             if here is None:
                 rename_new(number, self._new, name, folder)
-            elif _is_new(change, here):
+            elif _is_untouched(change, here):
                 exchange(number, self._new, name, folder)
             else:
                 _meddled(change)
@@ -414,6 +414,14 @@ _STEPS: tuple[tuple[_Step, _Step], ...] = (
 def _is_new(change: Change, found: os.stat_result) -> bool:
     assert change.staged is not None
     return found.st_ino == change.staged[0]
+
+
+def _is_untouched(change: Change, found: os.stat_result) -> bool:
+    """Whether this is the new thing as we put it: a file that somebody made since may have got the same inode.
+
+    The index is filled after it was noted, and git's lock keeps others from it.
+    """
+    return _is_new(change, found) if change.root == GIT_DIR else seen(found) == change.staged
 
 
 def _insist(change: Change, found: os.stat_result) -> None:
