@@ -14,11 +14,12 @@ from tests.store.small import LIMITS, captured, files_of
 
 from hhd.store.captures import SMALL_OBJECTS_MAX, capture_ref, workspace_of
 from hhd.store.check import Check
+from hhd.store.checkpoints import refs_of
 from hhd.store.errors import DamagedStoreError, MissingError
 from hhd.store.line import Line
 from hhd.store.objects import row_number
 from hhd.store.retention import sweep
-from hhd.store.store import Store, refs_of
+from hhd.store.store import Store
 from hhd_protocol import pieces
 from hhd_protocol.errors import FormatError
 from hhd_protocol.ids import EpochId, ObjectName, PageId

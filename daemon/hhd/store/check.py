@@ -12,7 +12,7 @@ import functools
 from collections.abc import Mapping
 from dataclasses import dataclass, field
 
-from hhd.store.checkpoints import Checkpoint
+from hhd.store.checkpoints import Checkpoint, refs_of
 from hhd.store.closure import Closure, Head
 from hhd.store.database import FILE, OBJECTS, ROWS, SPARE, TABLES
 from hhd.store.errors import DamagedStoreError, MissingError
@@ -23,7 +23,7 @@ from hhd.store.reading import Reader, either_head
 from hhd.store.rows import NAME_BYTES
 from hhd.store.shelf import Item
 from hhd.store.statement_check import Fault, faults, record_fault
-from hhd.store.store import CHECKPOINT, SESSION, Store, refs_of
+from hhd.store.store import CHECKPOINT, SESSION, Store
 from hhd.store.wal import read_log
 from hhd_protocol.errors import FormatError
 from hhd_protocol.ids import CheckpointId, DeviceId, FamilyId, ObjectName, SessionId, Sha256

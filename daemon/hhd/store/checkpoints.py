@@ -12,6 +12,7 @@ import hashlib
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field
 
+from hhd.store.captures import capture_ref
 from hhd.store.errors import DamagedStoreError
 from hhd_protocol.bodies import CheckpointBody
 from hhd_protocol.codec import Value, decode, encode
@@ -201,3 +202,9 @@ def _payload(value: Value) -> Payload:
             logs = {str(name): ref for name, one in named.items() if (ref := _ref(one)) is not None}
             return Payload(image=_ref(image), logs=logs, module=Sha256(module) if isinstance(module, bytes) else None)
     raise DamagedStoreError("The payload of a checkpoint is not in the form it was written in.")
+
+
+def refs_of(checkpoint: Checkpoint) -> list[Ref]:
+    """Return the objects that a checkpoint's content begins at: image, logs, capture."""
+    payload, capture = checkpoint.payload, capture_ref(checkpoint.workspace)
+    return [*([payload.image] if payload.image else []), *payload.logs.values(), *([capture] if capture else [])]

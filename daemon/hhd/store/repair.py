@@ -18,7 +18,7 @@ from pathlib import Path
 from hhd.base import files
 from hhd.store.catalogue import CATALOGUE, FACTS
 from hhd.store.check import Check, Report
-from hhd.store.checkpoints import Checkpoint, decode_checkpoint
+from hhd.store.checkpoints import Checkpoint, decode_checkpoint, refs_of
 from hhd.store.database import FILE, OBJECTS, ROWS, Database
 from hhd.store.errors import DamagedStoreError, MissingError
 from hhd.store.families import FAMILY
@@ -36,7 +36,6 @@ from hhd.store.store import (
     SESSION,
     Limits,
     Store,
-    refs_of,
 )
 from hhd_protocol.codec import decode, encode
 from hhd_protocol.crypto import derive, device_id, public_key

@@ -11,12 +11,12 @@ from collections.abc import Callable, Collection, Iterable
 from dataclasses import dataclass
 
 from hhd.store import locks
-from hhd.store.checkpoints import Checkpoint
+from hhd.store.checkpoints import Checkpoint, refs_of
 from hhd.store.closure import Closure, Head
 from hhd.store.errors import BusyError, DamagedStoreError, MissingError
 from hhd.store.folders import Folders
 from hhd.store.objects import row_number
-from hhd.store.store import Store, refs_of
+from hhd.store.store import Store
 from hhd_protocol.ids import CheckpointId, FamilyId, SessionId
 from hhd_protocol.objects import Ref
 

@@ -14,31 +14,30 @@ from __future__ import annotations
 
 import hashlib
 import os
-import shutil
 import time
 from collections.abc import Callable, Iterable
 from contextlib import AbstractContextManager
 from dataclasses import dataclass, replace
 from pathlib import Path
 
-from hhd.base.paths import private_folder
 from hhd.store import locks
-from hhd.store.captures import CaptureReader, CaptureWriter, capture_ref
+from hhd.store.captures import CaptureReader, CaptureWriter
 from hhd.store.catalogue import FACTS, Catalogue
-from hhd.store.checkpoints import Checkpoint, decode_checkpoint
-from hhd.store.database import FILE, Database
-from hhd.store.errors import BusyError, DamagedStoreError, FullStoreError, MissingError, ThinnedError
+from hhd.store.checkpoints import Checkpoint, decode_checkpoint, refs_of
+from hhd.store.database import Database
+from hhd.store.errors import BusyError, DamagedStoreError, MissingError, ThinnedError
 from hhd.store.families import Families, Family
 from hhd.store.group import GroupDocument
 from hhd.store.image_writer import ImageWriter
 from hhd.store.log_writer import LogWriter
-from hhd.store.note import note_device, note_is_current, noted_device
 from hhd.store.objects import Objects
+from hhd.store.opening import open_database
 from hhd.store.reading import Reader
+from hhd.store.room import Limits as Limits
+from hhd.store.room import insist_on_room
 from hhd.store.rows import Rows, decoded
 from hhd.store.shelf import Shelf
 from hhd.store.statements import Statements
-from hhd.store.wal import read_log
 from hhd_protocol.codec import encode
 from hhd_protocol.crypto import derive, device_id, device_text, public_key
 from hhd_protocol.ids import (
@@ -54,8 +53,6 @@ from hhd_protocol.ids import (
 )
 from hhd_protocol.objects import Ref
 
-OPEN_SECONDS = 5.0
-"""Who opens first holds the store alone for some milliseconds, who repairs it for longer."""
 LOOK_SECONDS = 0.05
 """Who lists sessions takes a lock for some microseconds to see whether it is held."""
 _FIRST_EPOCH = b"first epoch of "
@@ -70,14 +67,6 @@ DIRECTORY, CHECKPOINT, CHECKPOINTS, SESSION, MODULE, MODULES, META = (
     "meta",
 )
 """Tables of rows that belong to the store itself; others choose other names."""
-
-
-@dataclass(frozen=True, kw_only=True)
-class Limits:
-    """What the store may use up: `free_bytes_min` of the disk stay free, the file stays below `bytes_max` (0: any)."""
-
-    free_bytes_min: int = 128 * 1024 * 1024
-    bytes_max: int = 0
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -140,33 +129,7 @@ class Store:
         Raises DamagedStoreError, NewerStoreError, BusyError (another process repairs it, or any has it open and we
         asked for `exclusive`), RefusedError if the folder is not this user's.
         """
-        private_folder(folder)
-        device = device_id(public_key(seed))
-        opened = locks.take(folder / "open.lock")
-        alone = opened is not None
-        if opened is None and not exclusive:  # Others have it open, or one is just finding out whether it is alone.
-            opened = locks.take_within(folder / "open.lock", OPEN_SECONDS, shared=True)
-        if opened is None:
-            raise BusyError(
-                f"Another process holds the store in {folder}; nothing was changed. Try again when it has ended."
-            )
-        try:
-            noted = noted_device(folder)
-            if noted is not None and noted != device_text(device):
-                raise DamagedStoreError(
-                    f"The store in {folder} belongs to device {noted}, but the key of this device is that of "
-                    f"{device_text(device)}; nothing was changed. Put the right key or the right store back."
-                )
-            if alone and not inspect:
-                _insist_on_whole_log(folder)
-            database = _begin(folder, device) if noted is None else Database.open(folder)
-            if not note_is_current(folder, device):
-                note_device(folder, device)  # An older format was migrated.
-            if not exclusive:
-                opened.share()
-        except BaseException:
-            opened.release()
-            raise
+        database, opened = open_database(folder, device_id(public_key(seed)), exclusive=exclusive, inspect=inspect)
         store = cls(folder, database, opened, seed=seed, limits=limits or Limits(), random=random, now_ms=now_ms)
         try:
             store._insist_on_keys()
@@ -414,18 +377,7 @@ class Store:
 
     def insist_on_room(self, size: int) -> None:
         """Raise FullStoreError if `size` more bytes would pass what the configuration leaves free or allows."""
-        free = shutil.disk_usage(self.folder).free
-        if free - size < self.limits.free_bytes_min:
-            raise FullStoreError(
-                f"Only {free >> 20} MiB are free where the store is, and {self.limits.free_bytes_min >> 20} MiB are to "
-                "stay so: nothing was stored and the session is paused. Free some space or run `hhd gc`, then go on."
-            )
-        used = self.database.bytes_used() - self.database.bytes_free() if self.limits.bytes_max else 0
-        if self.limits.bytes_max and used + size > self.limits.bytes_max:
-            raise FullStoreError(
-                f"The store has {used >> 20} MiB of the {self.limits.bytes_max >> 20} MiB it may have: nothing was "
-                "stored and the session is paused. Run `hhd gc`, or raise store.bytes_max, then go on."
-            )
+        insist_on_room(self.folder, self.database, self.limits, size)
 
     def _insist_on_keys(self) -> None:
         """Make what every store has, once; notice a database of another device."""
@@ -443,31 +395,3 @@ class Store:
         with self.transaction():
             family = self.families.create(EpochId(hashlib.sha256(b"commons").digest()))
             self.rows.put_twice(META, b"", b"commons", family.id)
-
-
-def refs_of(checkpoint: Checkpoint) -> list[Ref]:
-    """Return the objects that a checkpoint's content begins at: image, logs, capture."""
-    payload, capture = checkpoint.payload, capture_ref(checkpoint.workspace)
-    return [*([payload.image] if payload.image else []), *payload.logs.values(), *([capture] if capture else [])]
-
-
-def _insist_on_whole_log(folder: Path) -> None:
-    """Raise DamagedStoreError if SQLite would drop promised commits because of damage before them."""
-    hidden = read_log(folder / f"{FILE}-wal").hidden
-    if hidden:
-        raise DamagedStoreError(
-            f"The write-ahead log of the store in {folder} is damaged: {hidden} pages of later commits are behind the "
-            "damage. Nothing was changed. Run `hhd check`, then `hhd check --repair`."
-        )
-
-
-def _begin(folder: Path, device: DeviceId) -> Database:
-    """Make a store, or finish making one: the note is written last."""
-    path = folder / FILE
-    one_at_a_time = locks.take(folder / "begin.lock", wait=True)
-    assert one_at_a_time is not None
-    with one_at_a_time:
-        finished = path.exists() and path.stat().st_size and Database.holds_something(folder)
-        database = Database.open(folder) if finished else Database.create(folder)
-        note_device(folder, device)
-    return database
