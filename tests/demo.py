@@ -18,7 +18,7 @@ import time
 from pathlib import Path
 from typing import Any
 
-from tests import demo_agent
+from tests import demo_agent, demo_store
 
 HHD = str(Path(sys.executable).with_name("hhd"))
 
@@ -112,7 +112,18 @@ def an_agent_carried_elsewhere(folder: Path) -> None:
     demo_agent.part(folder, title, claim)
 
 
-PARTS = [a_program_cut_into_processes, a_fork_is_a_copy, what_is_refused, an_agent_carried_elsewhere]
+def an_agent_in_the_store(folder: Path) -> None:
+    """Part 5: a session in the sealed store."""
+    demo_store.part(folder, title, claim)
+
+
+PARTS = [
+    a_program_cut_into_processes,
+    a_fork_is_a_copy,
+    what_is_refused,
+    an_agent_carried_elsewhere,
+    an_agent_in_the_store,
+]
 
 
 def title(text: str) -> None:

@@ -87,18 +87,18 @@ def part(folder: Path, title: Callable[[str], None], claim: Callable[[bool, str]
   allows it to edit; commands are asked about, and nobody answers: so it stops with the command pending.""")
     laptop = Device(name="laptop", home=folder / "laptop")
     desktop = _elsewhere(folder)
-    shop = _repository(folder / "laptop" / "shop")
+    shop = repository(folder / "laptop" / "shop")
     laptop.allow("edit")
     desktop.allow("bash(python3 -m unittest -v)", "edit")
 
     fix = folder / "laptop" / "fix.hhd"
     prompt = "Make the failing test pass."
-    _shown(f'hhd run "{prompt}" --model scripted:demo -o ../fix.hhd')
+    shown(f'hhd run "{prompt}" --model scripted:demo -o ../fix.hhd')
     done = laptop.run("run", prompt, "--model", "scripted:demo", "-o", fix, cwd=shop)
-    _printed(done, folder)
+    printed(done, folder)
     before = _events(laptop, fix)
     claim(done.returncode == 3 and "python3 -m unittest -v" in before[-1], "it waits with the test command pending")
-    claim(_failing(shop) == 0, "the edit is in the folder; whether it helps is not known to the agent yet")
+    claim(failing(shop) == 0, "the edit is in the folder; whether it helps is not known to the agent yet")
 
     work = folder / "desktop" / "elsewhere" / "shop"
     shutil.copytree(shop, work)
@@ -107,9 +107,9 @@ def part(folder: Path, title: Callable[[str], None], claim: Callable[[bool, str]
     shutil.copy(fix, other)
     _give(desktop, folder / "desktop")
     print(f"\n  The file is copied to {desktop.name}; so is the folder, to another place.")
-    _shown("hhd capsule run fix.hhd -C elsewhere/shop --model scripted:demo")
+    shown("hhd capsule run fix.hhd -C elsewhere/shop --model scripted:demo")
     done = desktop.run("capsule", "run", moved, "-C", work, "--model", "scripted:demo", cwd=work.parent, typed="y\n")
-    _printed(done, folder)
+    printed(done, folder)
     after = _events(desktop, moved)
     claim(
         "This capsule was not made here by you" in done.stdout, "nothing ran there before a person had seen what it is"
@@ -130,9 +130,9 @@ def part(folder: Path, title: Callable[[str], None], claim: Callable[[bool, str]
     back = folder / "laptop" / "back.hhd"
     shutil.copy(moved, back)
     laptop.allow("write")
-    _shown("hhd capsule run ../back.hhd --model scripted:demo")
+    shown("hhd capsule run ../back.hhd --model scripted:demo")
     done = laptop.run("capsule", "run", back, "--model", "scripted:demo", cwd=shop, typed="y\nNote it in CHANGES.md.\n")
-    _printed(done, folder, tail=6)
+    printed(done, folder, tail=6)
     claim(
         (shop / "CHANGES.md").exists() and not (work / "CHANGES.md").exists(), "the next edit is in the laptop's folder"
     )
@@ -142,10 +142,10 @@ def part(folder: Path, title: Callable[[str], None], claim: Callable[[bool, str]
     demo = (ROOT / "daemon" / "hhd" / "effects" / "scripts" / "demo.jsonl").read_text().splitlines()
     script.write_text("\n".join([*demo[:3], *map(json.dumps, OTHER_WAY)]) + "\n")
     laptop.allow("bash(git diff *)")
-    _shown("hhd capsule run ../other.hhd --model scripted:../other.jsonl")
+    shown("hhd capsule run ../other.hhd --model scripted:../other.jsonl")
     words = ("capsule", "run", other, "--model", f"scripted:{script}")
     done = laptop.run(*words, cwd=shop, typed="n\nNo, show me the change.\n")
-    _printed(done, folder, tail=4)
+    printed(done, folder, tail=4)
     fork = _events(laptop, other)
     claim(fork[: len(before)] == before and fork != after, "the same until the fork, and another story from there")
 
@@ -188,7 +188,8 @@ def _give(device: Device, folder: Path) -> None:
             os.chown(place, device.user, device.user, follow_symlinks=False)
 
 
-def _repository(folder: Path) -> Path:
+def repository(folder: Path) -> Path:
+    """A shelf with a test that fails."""
     folder.mkdir(parents=True)
     (folder / "stock.py").write_text(STOCK)
     (folder / "test_stock.py").write_text(TEST)
@@ -198,7 +199,8 @@ def _repository(folder: Path) -> Path:
     return folder
 
 
-def _failing(folder: Path) -> int:
+def failing(folder: Path) -> int:
+    """Run the test; return its exit status."""
     done = subprocess.run(
         [sys.executable, "-B", "-m", "unittest", "-q"], cwd=folder, stdin=subprocess.DEVNULL, capture_output=True
     )
@@ -216,11 +218,13 @@ def _calls(lines: list[str]) -> int:
     return sum('"event":"turn"' in line for line in lines)
 
 
-def _shown(words: str) -> None:
+def shown(words: str) -> None:
+    """Print a command as a person would type it."""
     print(f"\n  $ {words}", flush=True)
 
 
-def _printed(done: subprocess.CompletedProcess[str], folder: Path, tail: int = 100) -> None:
+def printed(done: subprocess.CompletedProcess[str], folder: Path, tail: int = 100) -> None:
+    """Print what a command said, its last `tail` lines."""
     lines = (done.stdout.rstrip() + "\n" + done.stderr.rstrip()).splitlines()
     for line in lines[-tail:]:
         print(f"    {line.replace(str(folder) + os.sep, '')}")
