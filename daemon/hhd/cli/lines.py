@@ -2,10 +2,12 @@
 
 from __future__ import annotations
 
+import gc
 import os
 import sys
 import time
 import unicodedata
+from collections.abc import Sequence
 from typing import TYPE_CHECKING
 
 from hhd import app
@@ -20,11 +22,13 @@ ID_BYTES = 4
 
 STATE_CHARS_MAX, DEVICE_CHARS_MAX, FOLDER_CHARS_MAX, TITLE_CHARS_MIN = 24, 16, 32, 16
 _PIPED_TITLE_CHARS = 40
-_AGES = ((60, 1, "s"), (3600, 60, "m"), (86400, 3600, "h"), (86400 * 1000, 86400, "d"))
+_DAY_MS, _DAYS_MAX = 86_400_000, 1000
+_AGES = ((60, 1, "s"), (3600, 60, "m"), (86400, 3600, "h"), (86400 * _DAYS_MAX, 86400, "d"))
 
 
 def ls(query: str, *, with_archived: bool, as_json: bool) -> int:
     """Print the sessions that `query` means and return the exit status."""
+    gc.disable()  # Ten thousand lines are many objects and no cycles, and the process ends with them.
     found = app.sessions(query, with_archived=with_archived)
     if as_json:
         import json
@@ -71,18 +75,21 @@ def terminal_columns() -> int | None:
 
 def table(found: Overview, *, now_ms: int, width: int | None) -> list[str]:
     """Return the lines of the list; `width`: columns there are, None for any."""
-    devices = {one: _device(one, found) for one in {one.owner for one in found.sessions}}
+    if not found.sessions:
+        return []
+    # A column at a time, since ten thousand lines are made in the time that importing takes.
     sessions, home = found.sessions, os.environ.get("HOME", "")
-    cells = [
-        ["ID", *[one.id[:ID_BYTES].hex() for one in sessions]],
-        ["TITLE", *map(_title, sessions, _shown([one.title or "(no title)" for one in sessions]))],
-        ["STATE", *map(_state, sessions)],
-        ["DEVICE", *[devices[one.owner] for one in sessions]],
-        ["AGE", *[age(now_ms - one.at_ms) if one.at_ms else "-" for one in sessions]],
-        ["FOLDER", *_shown([_folder(one.folder, home) for one in sessions])],
+    columns_of = dict(zip(sessions[0]._fields, zip(*sessions, strict=True), strict=True))
+    devices = {one: _device(one, found) for one in set(columns_of["owner"])}
+    cells: list[list[str]] = [
+        ["ID", *[one[:ID_BYTES].hex() for one in columns_of["id"]]],
+        ["TITLE", *_titles(sessions, columns_of["title"])],
+        ["STATE", *_states(sessions, columns_of["state"])],
+        ["DEVICE", *[devices[one] for one in columns_of["owner"]]] if len(devices) > 1 else [],
+        ["AGE", *_ages(columns_of["at_ms"], now_ms)],
+        ["FOLDER", *_shown(_folders(columns_of["folder"], home))],
     ]
-    if len(devices) < 2:
-        del cells[3]
+    cells = [column for column in cells if column]
     plain = ["".join(column).isascii() for column in cells]
     sizes = [max(map(len if one else columns, column)) for one, column in zip(plain, cells, strict=True)]
     sizes[2] = min(sizes[2], STATE_CHARS_MAX)
@@ -92,18 +99,17 @@ def table(found: Overview, *, now_ms: int, width: int | None) -> list[str]:
         sizes[1] = min(sizes[1], _PIPED_TITLE_CHARS)
     else:
         _fit(sizes, width)
-    # A column at a time, since ten thousand lines are made in the time that importing takes.
     fitted = [_fitted(*one, cuts=width is not None) for one in zip(cells, sizes, plain, strict=True)]
     line = "  ".join(f"%-{size}s" if one else "%s" for size, one in zip(sizes, plain, strict=True))
     lines = [(line % row).rstrip() for row in zip(*fitted, strict=True)]
     return lines if width is None or sum(sizes) + 2 * (len(sizes) - 1) <= width else [cut(one, width) for one in lines]
 
 
-def _shown(texts: list[str]) -> list[str]:
+def _shown(texts: Sequence[str]) -> list[str]:
     """Return texts of unknown origin as they may be printed."""
     together = "".join(texts)
     if together.isascii() and together.isprintable():
-        return texts
+        return list(texts)
     return [visible(text, one_line=True) for text in texts]
 
 
@@ -164,21 +170,39 @@ def _fit(sizes: list[int], width: int) -> None:
         over -= given
 
 
-def _title(one: Listed, title: str) -> str:
-    if one.archived or one.asked:
-        return ("[archived] " if one.archived else "") + ("[two names] " if one.asked else "") + title
-    return title
+def _titles(sessions: list[Listed], titles: tuple[str, ...]) -> list[str]:
+    texts = _shown(titles)
+    for place, one in enumerate(sessions):
+        if one.archived or one.asked or not texts[place]:
+            marks = ("[archived] " if one.archived else "") + ("[two names] " if one.asked else "")
+            texts[place] = marks + (texts[place] or "(no title)")
+    return texts
 
 
-def _folder(folder: str, home: str) -> str:
-    return "~" + folder[len(home) :] if home and f"{folder}{os.sep}".startswith(home + os.sep) else folder
+def _states(sessions: list[Listed], states: tuple[str, ...]) -> list[str]:
+    texts = list(states)
+    for place, one in enumerate(sessions):
+        if one.waiting and texts[place] in ("waiting for you", "paused"):
+            texts[place] = f"waiting: {visible(one.waiting, one_line=True)}"
+        if one.heads > 1:
+            texts[place] += f", {one.heads} heads"
+    return texts
 
 
-def _state(one: Listed) -> str:
-    text = str(one.state.value)
-    if one.waiting and one.state.value in ("waiting for you", "paused"):
-        text = f"waiting: {visible(one.waiting, one_line=True)}"
-    return f"{text}, {one.heads} heads" if one.heads > 1 else text
+def _ages(times: tuple[int, ...], now_ms: int) -> list[str]:
+    return [
+        f"{days}d" if 0 < (days := (now_ms - at) // _DAY_MS) < _DAYS_MAX else age(now_ms - at) if at else "-"
+        for at in times
+    ]
+
+
+def _folders(folders: tuple[str, ...], home: str) -> list[str]:
+    """Begin those in the person's own folder with a tilde; there are few, and many sessions in each."""
+    short = {
+        one: "~" + one[len(home) :] if home and f"{one}{os.sep}".startswith(home + os.sep) else one
+        for one in set(folders)
+    }
+    return [short[one] for one in folders]
 
 
 def _device(owner: bytes, found: Overview) -> str:

@@ -7,8 +7,9 @@ missing from it or damaged is described anew from the session itself when the li
 from __future__ import annotations
 
 import enum
-from collections.abc import Callable, Iterable, Mapping
-from typing import TYPE_CHECKING, NamedTuple
+import functools
+from collections.abc import Callable, Iterable, Iterator, Mapping
+from typing import TYPE_CHECKING, NamedTuple, cast
 
 from hhd.store.catalogue import HALF_BYTES
 from hhd.store.errors import DamagedStoreError, MissingError
@@ -82,44 +83,50 @@ class Listed(NamedTuple):
         return encode([VERSION, *self._replace(**texts)])  # type: ignore[arg-type]
 
 
-_FIELDS = (bytes, str, str, str, bytes, int, int, bool, bytes, int, int, str, str, str, int)
-_SHAPES = frozenset({(int, *_FIELDS), (int, *_FIELDS[:8], type(None), *_FIELDS[9:])})
+_KINDS = (int, bytes, str, str, str, bytes, int, int, bool, bytes, int, int, str, str, str, int)
+_FIELDS = tuple(frozenset({kind, type(None)} if place == 9 else {kind}) for place, kind in enumerate(_KINDS))
+"""What each field of an entry may be: its version, then the fields of `Listed`, of which only `picked` may be none."""
 
 
 def decoded(raw: bytes) -> Listed:
     """Return what `Listed.encoded` gave; raises FormatError, NewerVersionError."""
-    fields = decode_own(raw)
-    if type(fields) is not list:
-        raise FormatError("an entry of the catalogue is not a list of fields")
-    return _listed(fields)
+    return decoded_all([raw])[0]
 
 
 def decoded_all(values: Iterable[bytes]) -> list[Listed]:
-    """Return what `decoded` makes of each, in half the time."""
+    """Return what `Listed.encoded` gave, each; raises FormatError, NewerVersionError."""
     together, found = list(values), list[Listed]()
     for begin in range(0, len(together), _ARRAY_MAX):
         part = together[begin : begin + _ARRAY_MAX]
         fields = decode_own(b"\x99" + len(part).to_bytes(2, "big") + b"".join(part))
         if type(fields) is not list or len(fields) != len(part):
             raise FormatError("entries of the catalogue are not in the form they were written in")
-        for one in fields:
-            if type(one) is not list:
-                raise FormatError("an entry of the catalogue is not a list of fields")
-            found.append(_listed(one))
+        found += _listed(fields)
     return found
 
 
 _ARRAY_MAX = 0xFFFF
 """Values that one CBOR array with two bytes of length holds."""
 
+_made = functools.partial(tuple.__new__, Listed)
 
-def _listed(fields: list[Value]) -> Listed:
-    if tuple(map(type, fields)) not in _SHAPES or fields[0] != VERSION or fields[4] not in _STATES:
-        if fields and type(fields[0]) is int and fields[0] > VERSION:
-            raise NewerVersionError("an entry of the catalogue was written by a newer hhd")
+
+def _listed(entries: list[Value]) -> Iterator[Listed]:
+    """Insist that entries have the form they were written in; a column at a time, which takes a third of the time."""
+    if set(map(type, entries)) != {list}:
+        raise FormatError("an entry of the catalogue is not a list of fields")
+    rows = cast(list[list[Value]], entries)
+    if any(row and type(row[0]) is int and row[0] > VERSION for row in rows):
+        raise NewerVersionError("an entry of the catalogue was written by a newer hhd")
+    if set(map(len, rows)) != {len(_FIELDS)}:
+        raise FormatError("an entry of the catalogue has other fields than it was written with")
+    columns = list(zip(*rows, strict=True))
+    if not all(set(map(type, column)) <= kinds for column, kinds in zip(columns, _FIELDS, strict=True)):
+        raise FormatError("an entry of the catalogue has fields of other kinds than it was written with")
+    if set(columns[0]) != {VERSION} or not set(columns[4]) <= _STATES.keys():
         raise FormatError("an entry of the catalogue is not in the form it was written in")
-    fields[4] = _STATES[fields[4]]
-    return Listed._make(fields[1:])
+    columns[4] = tuple([_STATES[state] for state in columns[4]])
+    return cast(Iterator[Listed], map(_made, zip(*columns[1:], strict=True)))
 
 
 def clipped(text: str, bytes_max: int) -> str:
