@@ -13,9 +13,8 @@ import contextlib
 import os
 import stat
 from collections.abc import Callable
-from dataclasses import dataclass, field
 from pathlib import Path
-from typing import Protocol
+from typing import NamedTuple, Protocol
 
 from hhd.base import files
 from hhd.base.errors import UserError
@@ -45,13 +44,15 @@ class Vault(Protocol):
         """Keep `text`."""
 
 
-@dataclass(frozen=True, kw_only=True)
-class Identity:
-    """This device: its private `seed`, `public` key and id."""
+class Identity(NamedTuple):
+    """This device: its private `seed`, `public` key and id. A named tuple, as `WrappedKey` is and for its reason."""
 
-    seed: bytes = field(repr=False)
+    seed: bytes
     public: bytes
     id: DeviceId
+
+    def __repr__(self) -> str:
+        return f"Identity(id={self.text})"
 
     @property
     def text(self) -> str:
