@@ -143,8 +143,10 @@ def _line(title: str, folder: str = "", waiting: str = "", owner: bytes = b"\x01
 TITLES = st.text(st.characters(), max_size=60) | st.sampled_from(HOSTILE)
 
 
-@given(st.lists(st.builds(_line, TITLES, TITLES, TITLES, st.sampled_from([b"\x01" * 32, b"\x02" * 32])), max_size=5),
-       st.integers(1, 200))  # fmt: skip
+LINES = st.builds(_line, TITLES, TITLES, TITLES, st.sampled_from([b"\x01" * 32, b"\x02" * 32]))
+
+
+@given(st.lists(LINES, min_size=1, max_size=5), st.integers(1, 200))
 @example([_line(title) for title in HOSTILE], 80)
 @example([_line(title, title, title) for title in HOSTILE], 20)
 def test_whatever_is_in_a_title_each_session_is_one_line_that_fits(sessions: list[Listed], width: int) -> None:
