@@ -11,7 +11,7 @@ from tests.store.conftest import SEED, Memory
 from hhd.store.checkpoints import Checkpoint
 from hhd.store.line import Line
 from hhd.store.store import Limits, Store
-from hhd_protocol.bodies import CreateBody, IntentBody, TombstoneBody
+from hhd_protocol.bodies import CreateBody, IntentBody, TombstoneBody, covering
 from hhd_protocol.crypto import device_id, public_key
 from hhd_protocol.errors import FormatError
 from hhd_protocol.ids import CheckpointId, FamilyId, Incarnation, SessionId, Sha256, StatementId
@@ -191,6 +191,24 @@ def test_a_tombstone_and_the_end_of_the_own_chain_outlive_the_session(
         assert again.statements.removed() == [owned]
         assert again.statements.all(owned) == again.statements.tombstones(owned) == [mark]
         assert again.statements.tip(owned, again.device) == mark
+
+
+def test_a_removed_session_comes_back_only_with_work_that_its_tombstones_do_not_cover(
+    store: Store, owned: SessionId
+) -> None:
+    line, memory, made = Line(store, owned), Memory(1), list[Signed]()
+    for _ in range(3):
+        memory.edit(1)
+        line.checkpoint(snapshot=memory.snapshot(), sign=recorder(store, owned, made))
+    old, new = [one.id for one in made[:2]], made[2].id
+    before = tombstone(store, owned)
+    mark = sign(replace(before.body, covers=covering(old), heads=(CheckpointId(old[1]),)), LAPTOP)
+    assert store.statements.uncovered(owned, [*old, new]) == {*old, new}, "there is no tombstone yet"
+    with store.transaction():
+        store.statements.add(owned, mark.raw)
+        store.remove_session(owned)
+    assert not store.statements.uncovered(owned, old) and not store.statements.uncovered(owned, [])
+    assert store.statements.uncovered(owned, [*old, new]) == {new}
 
 
 def test_a_session_removed_here_only_leaves_no_tombstone(store: Store, owned: SessionId) -> None:

@@ -16,12 +16,13 @@ from typing import TYPE_CHECKING
 
 from hhd.store.errors import DamagedStoreError
 from hhd.store.rows import decoded
-from hhd_protocol import lineage
+from hhd_protocol import fencing, lineage
 from hhd_protocol.bodies import CheckpointBody, IntentBody, ReceiptBody, TombstoneBody
 from hhd_protocol.codec import encode
 from hhd_protocol.errors import FormatError
 from hhd_protocol.ids import DeviceId, SessionId, StatementId
 from hhd_protocol.lineage import Signed
+from hhd_protocol.statements import Tombstone
 
 if TYPE_CHECKING:
     from hhd.store.store import Store
@@ -99,6 +100,11 @@ class Statements:
     def removed(self) -> list[SessionId]:
         """Return the sessions that there are tombstones of, oldest first."""
         return [SessionId(StatementId(entry)) for entry in self._rows.listing(REMOVED, b"")]
+
+    def uncovered(self, session: SessionId, checkpoints: Iterable[StatementId]) -> frozenset[StatementId]:
+        """Return those of `checkpoints` that no tombstone here covers: without one, a removed session stays removed."""
+        facts = (lineage.fact(one, True) for one in self.tombstones(session))
+        return fencing.uncovered([one for one in facts if isinstance(one, Tombstone)], checkpoints)
 
     # For the store, its check and its repair
 
