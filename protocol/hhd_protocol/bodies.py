@@ -320,18 +320,21 @@ def _checkpoint(head: _Head, fields: list[Value]) -> AnyBody:
     named = _joined(parents, ID_BYTES, STATEMENT_PARENTS_MAX)
     if len(named) > 1 and len(set(named)) != len(named):
         raise FormatError("a checkpoint names a parent twice")
-    return CheckpointBody(
-        **head,
+    # The constructor of a frozen dataclass sets each field by a call, which is a seventh of reading a checkpoint.
+    made = object.__new__(CheckpointBody)
+    made.__dict__.update(
+        head,
         token=_id(token),
-        parents=cast("tuple[CheckpointId, ...]", named),
-        payload=Sha256(_bytes(payload, ID_BYTES)),
-        objects=cast("tuple[ObjectName, ...]", _joined(objects, ID_BYTES, STATEMENT_OBJECTS_MAX)),
+        parents=named,
+        payload=_id(payload),
+        objects=_joined(objects, ID_BYTES, STATEMENT_OBJECTS_MAX),
         position=_position(position),
         workspace=workspace,
         effects=_progress(effects),
         turn=turn,
         journal=None if journal is None else _progress(journal),
     )
+    return made
 
 
 def _intent(head: _Head, fields: list[Value]) -> AnyBody:

@@ -128,7 +128,7 @@ def fact(signed: Signed, good: bool) -> Fact:
                 signature_good=good,
                 token=body.token,
                 parents=body.parents,
-                effects=_by_id(signed.session, body.effects),
+                effects=_by_id(signed.session, body.effects) if body.effects else {},
                 closing=body.journal is not None,
                 journal=_by_id(signed.session, body.journal) if body.journal else {},
             )

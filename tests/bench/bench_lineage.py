@@ -63,9 +63,10 @@ def history(length: int) -> list[Signed]:
 
 def sort(raws: Sequence[bytes]) -> View:
     """What door 3 does with a peer's statements: read, check signatures, say what they mean."""
-    signed = [lineage.decode(raw) for raw in raws]
+    session = lineage.decode(raws[0]).session
+    signed = map(lineage.decode, raws)
     facts = [lineage.fact(one, lineage.verify(one, PUBLIC)) for one in signed]
-    return Resolved(session=signed[0].session, members=MEMBERS, facts=facts).view
+    return Resolved(session=session, members=MEMBERS, facts=facts).view
 
 
 def sorting() -> None:
