@@ -85,7 +85,7 @@ class Check:
 
     def run(self) -> Report:
         """Check everything and return the report."""
-        with self._store.snapshot():
+        with self._store.snapshot(), self._store.rows.remembering():
             self._structure()
             self._rows(ROWS)
             self._rows(SPARE)
@@ -113,7 +113,9 @@ class Check:
                     continue
                 mixed ^= int.from_bytes(name, "big")
                 try:
-                    self._store.rows.opened(name, sealed)
+                    value = self._store.rows.opened(name, sealed)
+                    if table == ROWS:
+                        self._store.rows.remember(name, value)
                 except DamagedStoreError:
                     self.bad_rows.add(name)
                     self.report.add(f"row {name.hex()} of {TABLES[table]}", "its seal does not hold")

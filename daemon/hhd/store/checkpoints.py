@@ -15,7 +15,7 @@ from dataclasses import dataclass, field
 from hhd.store.captures import capture_ref
 from hhd.store.errors import DamagedStoreError
 from hhd_protocol.bodies import CheckpointBody
-from hhd_protocol.codec import Value, decode, encode
+from hhd_protocol.codec import Value, decode_own, encode
 from hhd_protocol.errors import FormatError
 from hhd_protocol.ids import CheckpointId, DeviceId, EpochId, Incarnation, ObjectName, SessionId, Sha256, StatementId
 from hhd_protocol.lineage import Signed
@@ -153,7 +153,7 @@ Sign = Callable[[Checkpoint], bytes]
 def decode_checkpoint(raw: bytes) -> Checkpoint:
     """Return the checkpoint of a row; raises DamagedStoreError."""
     try:
-        fields = decode(raw)
+        fields = decode_own(raw)
     except FormatError as error:
         raise DamagedStoreError(f"A checkpoint is not in the form it was written in: {error}.") from error
     match fields:

@@ -41,10 +41,10 @@ class Closure:
             head = self._heads[ref]
             if head is None:
                 continue
-            if isinstance(head, ImageHead):
+            if as_list:  # Bases and dictionary are among them.
+                waiting += [(one, False) for one in head.refs if one not in self.needed]
+                waiting += [(head.parent, True)] if head.parent else []
+            elif isinstance(head, ImageHead):
                 inside = {number for number in head.bases if number}
                 inside.update((head.dictionary,) if head.dictionary else ())
                 waiting += [(head.ref(number), False) for number in inside]
-            if as_list:
-                waiting += [(one, False) for one in head.refs]
-                waiting += [(head.parent, True)] if head.parent else []

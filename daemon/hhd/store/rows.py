@@ -12,17 +12,20 @@ from __future__ import annotations
 
 import hashlib
 from collections.abc import Callable, Iterator
-from contextlib import AbstractContextManager
+from contextlib import AbstractContextManager, contextmanager
 
 from hhd.store.database import ROWS, SPARE, Database
 from hhd.store.errors import DamagedStoreError
-from hhd_protocol.codec import Value, decode, encode
+from hhd_protocol.codec import Value, decode_own, encode
 from hhd_protocol.crypto import NONCE_BYTES, SealError, derive, seal, unseal
 from hhd_protocol.errors import FormatError
 
 ENTRY_BYTES = 32
 BLOCK_ENTRIES = 26
 """So that a block stays within its page of the file, and 10,000 entries are 385 rows."""
+
+REMEMBERED_BYTES_MAX = 32 * 1024 * 1024
+"""What a check holds of the rows it opened: those of some 50,000 checkpoints."""
 
 LEDGER = "ledger"
 NAME_BYTES = 16
@@ -35,6 +38,8 @@ class Rows:
         self._database, self._random = database, random
         self._name_key, self._seal_key = derive(local_key, "row-names"), derive(local_key, "rows")
         self._lengths: dict[tuple[str, bytes], int] = {}
+        self._remembered: dict[bytes, bytes] = {}
+        self._room = 0
 
     def name(self, table: str, scope: bytes, key: bytes) -> bytes:
         """Return the name of a row: 16 bytes."""
@@ -48,8 +53,25 @@ class Rows:
     def get(self, table: str, scope: bytes, key: bytes) -> bytes | None:
         """Return the value of a row, None if there is no such row; raises DamagedStoreError."""
         name = self.name(table, scope, key)
+        if (known := self._remembered.get(name)) is not None:
+            return known
         sealed = self._database.blob("SELECT sealed FROM rows WHERE name=?", name)
         return None if sealed is None else self.opened(name, sealed, table)
+
+    @contextmanager
+    def remembering(self) -> Iterator[None]:
+        """Within a snapshot: what `remember` is given is not read and opened again."""
+        self._room = REMEMBERED_BYTES_MAX
+        try:
+            yield
+        finally:
+            self._remembered, self._room = {}, 0
+
+    def remember(self, name: bytes, value: bytes) -> None:
+        """Note what the row `name` holds, while there is room."""
+        self._room -= len(value)
+        if self._room > 0:
+            self._remembered[name] = value
 
     def opened(self, name: bytes, sealed: bytes, table: str = "rows") -> bytes:
         """Return what a row holds; raises DamagedStoreError if its seal does not hold."""
@@ -273,7 +295,7 @@ class Rows:
 def decoded(raw: bytes, what: str) -> Value:
     """Return the value that a row holds; raises DamagedStoreError, naming `what`, if it holds none."""
     try:
-        return decode(raw)
+        return decode_own(raw)
     except FormatError as error:
         raise DamagedStoreError(f"The {what} is not in the form it was written in: {error}.") from error
 
