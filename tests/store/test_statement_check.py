@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import random
+import shutil
 from collections.abc import Callable
 from dataclasses import replace
 from pathlib import Path
@@ -10,8 +12,10 @@ import pytest
 from tests.store.conftest import SEED, Memory
 from tests.store.test_statements import DESKTOP, LAPTOP, create, intent, recorder, tombstone
 
+from hhd.base.errors import UserError
 from hhd.store.check import Check, Report
 from hhd.store.checkpoints import Checkpoint, Payload
+from hhd.store.database import FILE
 from hhd.store.line import Line
 from hhd.store.repair import Repaired, repair
 from hhd.store.statements import REMOVED, STATEMENT, STATEMENTS, TIP, TOMBSTONE
@@ -247,3 +251,36 @@ def test_held_statements_and_tombstones_alone_are_checked(folder: Path) -> None:
     assert not repair(folder, seed=SEED, limits=LIMITS).lost
     with opened(folder) as store:
         assert store.statements.all(record.session) == [record]
+
+
+def flips(told: Told, count: int, seed: int, into: Path) -> int:
+    """Flip one bit of the closed file `count` times; return how often it was noticed, else nothing may differ."""
+    with opened(told.folder) as store:
+        store.database.fold()
+        before = store.statements.all(told.session)
+    raw = (told.folder / FILE).read_bytes()
+    dice, noticed = random.Random(seed), 0
+    shutil.copytree(told.folder, into)
+    for _ in range(count):
+        at = dice.randrange(len(raw))
+        for path in into.glob(f"{FILE}*"):
+            path.unlink()
+        (into / FILE).write_bytes(raw[:at] + bytes((raw[at] ^ 1 << dice.randrange(8),)) + raw[at + 1 :])
+        try:
+            with Store.open(into, seed=SEED, limits=LIMITS, inspect=True) as store:
+                if Check(store).run().findings:
+                    noticed += 1
+                else:
+                    assert store.statements.all(told.session) == before, at
+        except UserError:
+            noticed += 1
+    return noticed
+
+
+def test_sampled_flips_are_noticed_or_change_no_statement(told: Told, tmp_path: Path) -> None:
+    assert flips(told, 40, 1, tmp_path / "flipped") > 5
+
+
+@pytest.mark.long
+def test_many_flips_are_noticed_or_change_no_statement(told: Told, tmp_path: Path) -> None:
+    assert flips(told, 1500, 2, tmp_path / "flipped") > 200

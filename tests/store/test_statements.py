@@ -8,6 +8,7 @@ from pathlib import Path
 import pytest
 from tests.store.conftest import SEED, Memory
 
+from hhd.store.check import Check
 from hhd.store.checkpoints import Checkpoint
 from hhd.store.line import Line
 from hhd.store.store import Limits, Store
@@ -128,6 +129,22 @@ def test_a_record_whose_content_comes_later_is_kept_once_and_stays(store: Store,
     store.statements.add(owned, made[0].raw)
     assert [one.id for one in store.statements.all(owned)] == [owned, made[0].id]
     assert store.checkpoint_ids(owned) == []
+
+
+def test_a_record_that_came_before_its_content_is_kept_with_the_content_from_then_on(
+    store: Store, owned: SessionId
+) -> None:
+    head = Line(store, owned).checkpoint(snapshot=Memory(1).snapshot(), sign=recorder(store, owned))
+    checkpoint = store.checkpoint(head)
+    with store.transaction():  # As if only the record had come.
+        store.rows.delete("checkpoint", b"", head)
+        store.rows.remove_log("checkpoints", owned)
+    store.statements.add(owned, checkpoint.record)
+    assert store.statements.raw(head) == checkpoint.record and store.checkpoint_ids(owned) == []
+    store.commit(checkpoint)
+    assert store.statements.raw(head) is None and store.record(head) == checkpoint.record
+    assert sorted(one.id for one in store.statements.all(owned)) == sorted([owned, head])
+    assert not Check(store).run().findings
 
 
 def test_what_was_added_in_a_transaction_that_failed_is_not_there(store: Store, owned: SessionId) -> None:
