@@ -140,8 +140,9 @@ def control() -> Iterator[ControlService]:
     from hhd.node import store
     from hhd.node.control import ControlService
 
-    with store.opened() as opened:
-        yield ControlService(store=opened, me=store.identity())
+    me = store.identity()
+    with store.opened(me) as opened:
+        yield ControlService(store=opened, me=me)
 
 
 def session_export(

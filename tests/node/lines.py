@@ -184,12 +184,18 @@ class Apart:
     there: CheckpointId
 
 
-def apart(store: Store, here: Iterable[bytes], there: Iterable[bytes], title: str = "the parser") -> Apart:
-    """The desktop took over without the laptop's knowing, both went on, the laptop took over again."""
+def apart(
+    store: Store,
+    here: Iterable[bytes],
+    there: Iterable[bytes],
+    title: str = "the parser",
+    by: bytes | None = DESKTOP,
+) -> Apart:
+    """Another device took over without the laptop's knowing, both went on, the laptop took over again."""
     found = made(store, title, [event("user", **{"from": "prompt", "text": "Fix it."}), turn(1, "Looking.")])
     fork = store.heads(found.id)[0]
-    theirs = found.takeover(fork, prev=found.create, by=DESKTOP, reason="the laptop is lost")
-    end_there = found.work(there, on=fork, token=theirs, by=DESKTOP)
+    theirs = found.takeover(fork, prev=found.create, by=by, reason="the laptop is lost")
+    end_there = found.work(there, on=fork, token=theirs, by=by)
     ours = found.takeover(fork, prev=theirs, reason="it is found")
     end_here = found.work(here, on=fork, token=ours)
     found.list(heads=2, token=3)

@@ -32,13 +32,14 @@ from hhd.node.answers import (
     Wished,
 )
 from hhd.node.devices import Devices
-from hhd.node.lineages import Lineage, lineage_of
 from hhd.node.listing import Listed
 from hhd.node.members import members
 from hhd.store.store import Store
+from hhd_protocol.bodies import CheckpointBody
 from hhd_protocol.ids import CheckpointId, SessionId
 
 if TYPE_CHECKING:
+    from hhd.node.lineages import Lineage
     from hhd.node.logbook import Logbook
     from hhd.node.pending import Pending
     from hhd.node.removal import Remover
@@ -116,7 +117,7 @@ class ControlService:
             ids = self.store.checkpoint_ids(found.id)
             pair = [naming.checkpoint_of(ids, each) for each in (one, other)]
         else:
-            heads = self._lineage(found.id).heads
+            heads = self._two_heads(found) or self._lineage(found.id).heads
             if one is not None:
                 pair = [*(head for head in heads[:1]), naming.head(heads, one)]
             elif len(heads) == 2:
@@ -288,6 +289,26 @@ class ControlService:
             )
         return None
 
+    def _two_heads(self, found: Listed) -> list[CheckpointId]:
+        """The two heads of a session that clearly has two, the one under the higher token first; else none.
+
+        Two ends of members' work are two heads; which of them is the owner's, the whole lineage would say more slowly.
+        """
+        from hhd.node.ends import ends
+
+        tips = ends(self.store, found.id)
+        if found.heads != 2 or len(tips) != 2:
+            return []
+        numbered = []
+        for tip in tips:
+            signed = self.store.statements.get(found.id, tip)
+            body = None if signed is None else signed.body
+            if not isinstance(body, CheckpointBody) or body.by not in self._devices.members:
+                return []
+            record = self.store.statements.get(found.id, body.token)
+            numbered.append((0 if record is None else getattr(record.body, "number", 1), tip))
+        return [tip for _, tip in sorted(numbered, reverse=True)]
+
     def _not_two(self, found: Listed, count: int) -> Exception:
         shown = found.id.hex()[: naming.ID_SHOWN]
         if count < 2:
@@ -339,6 +360,8 @@ class ControlService:
         return Wishes(store=self.store, devices=self._devices)
 
     def _lineage(self, session: SessionId) -> Lineage:
+        from hhd.node.lineages import lineage_of
+
         return lineage_of(self.store, session, members(self.store, self.me))
 
     def _logbook(self, session: SessionId) -> Logbook:

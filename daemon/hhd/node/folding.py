@@ -73,7 +73,7 @@ def told(lines: Iterable[bytes]) -> Told:
                 assert event is not None
                 place, path = calls.pop(str(event.get("id")), (None, None))
                 if place is not None and event.get("is_error") is not True:
-                    said[place] = said[place]._replace(failed=False)
+                    said[place] = Said("call", said[place].text)
                     if path is not None:
                         files[path] = None
             case str(kind) if kind in _TOLD:

@@ -22,7 +22,7 @@ from hhd_protocol.bodies import COVER_BYTES, TombstoneBody
 from hhd_protocol.ids import CheckpointId, Incarnation, SessionId, StatementId
 from hhd_protocol.limits import TOMBSTONE_COVERS_MAX, TOMBSTONE_HEADS_MAX
 
-TABLES = ("answers", "words")
+TABLES = ("answers", "ends", "words")
 """Tables of rows that hold one row a session, and go with it."""
 
 

@@ -9,18 +9,22 @@ from collections.abc import Iterator
 from contextlib import contextmanager
 from dataclasses import dataclass
 from pathlib import Path
+from typing import TYPE_CHECKING
 
 from hhd.base import config
 from hhd.base.paths import cache_folder, config_folder, data_folder
 from hhd.node.this_device import identity as identity
 from hhd.node.this_device import identity_folder as identity_folder
 from hhd.node.this_device import store_folder as store_folder
-from hhd.store.check import Check, Report
 from hhd.store.database import FILE
 from hhd.store.errors import DamagedStoreError
-from hhd.store.repair import Repaired, repair
-from hhd.store.retention import Swept, session_bytes, shelf_bytes, sweep
 from hhd.store.store import Limits, Store
+
+if TYPE_CHECKING:  # What one verb needs is imported by that verb: most only open the store.
+    from hhd.identity.key import Identity
+    from hhd.store.check import Report
+    from hhd.store.repair import Repaired
+    from hhd.store.retention import Swept
 
 PLAIN_ORIGINALS = "originals"
 """The folder in which an earlier hhd kept originals of native sessions in plain text."""
@@ -33,15 +37,17 @@ def limits() -> Limits:
 
 
 @contextmanager
-def opened() -> Iterator[Store]:
-    """The store of this device, made now if there never was one."""
-    me = identity()
-    with Store.open(store_folder(), seed=me.seed, limits=limits()) as store:
+def opened(me: Identity | None = None) -> Iterator[Store]:
+    """The store of this device, whose identity is `me`, made now if there never was one."""
+    seed = (me or identity()).seed
+    with Store.open(store_folder(), seed=seed, limits=limits()) as store:
         yield store
 
 
 def check(*, read_data: bool) -> Report:
     """Check the whole store; damage so deep that it does not open is a finding, too."""
+    from hhd.store.check import Check, Report
+
     me = identity()
     try:
         with Store.open(store_folder(), seed=me.seed, limits=limits(), inspect=True) as store:
@@ -56,6 +62,8 @@ def check(*, read_data: bool) -> Report:
 
 def repaired() -> Repaired:
     """Repair the store."""
+    from hhd.store.repair import repair
+
     me = identity(repairing=True)
     return repair(store_folder(), seed=me.seed, limits=limits())
 
@@ -63,6 +71,7 @@ def repaired() -> Repaired:
 def collect(*, dry_run: bool) -> tuple[Swept, int]:
     """Thin and free; return what was done and by how many bytes the file shrank."""
     from hhd.node import originals
+    from hhd.store.retention import sweep
 
     with opened() as store:
         if not dry_run:
@@ -98,6 +107,8 @@ class StoreUsage:
 
 def usage() -> StoreUsage:
     """Say what uses how much."""
+    from hhd.store.retention import session_bytes, shelf_bytes
+
     with opened() as store, store.snapshot():
         sessions = []
         for session in store.sessions():

@@ -58,11 +58,19 @@ def shared(store: Store, one: Checkpoint, other: Checkpoint) -> int:
 
 
 def begins(store: Store, one: Checkpoint, other: Checkpoint) -> bool:
-    """Whether the transcript at `one` is stored as the very begin of the one at `other`; raises ThinnedError."""
-    mine, theirs = one.payload.logs.get(TRANSCRIPT), other.payload.logs.get(TRANSCRIPT)
-    if mine is None or theirs is None:
-        return mine is None
-    store.reader_of(one)
-    reader = store.reader_of(other)
-    chunks = reader.log_chunks(mine)
-    return reader.log_chunks(theirs)[: len(chunks)] == chunks
+    """Whether the transcript at `other` begins with the one at `one`; raises ThinnedError.
+
+    What both store in the same objects is not read.
+    """
+    alike = shared(store, one, other)
+    rest = b"".join(parts(store, one, alike))
+    return b"".join(_first(parts(store, other, alike), len(rest))) == rest
+
+
+def _first(pieces: Iterator[bytes], length: int) -> Iterator[bytes]:
+    """The first `length` bytes of `pieces`."""
+    for piece in pieces:
+        if length <= 0:
+            return
+        yield piece[:length]
+        length -= len(piece)

@@ -148,6 +148,10 @@ class Reader:
             yield self._chunk(sealed, place)[start:]
             start = 0
 
+    def chunk(self, place: logs.Chunk) -> bytes:
+        """Return the bytes of one chunk of a log."""
+        return self._chunk(self.sealed(place.object), place)
+
     def log_size(self, ref: Ref) -> int:
         """Return how many bytes a log has."""
         return sum(chunk.length for chunk in self.log_chunks(ref))

@@ -314,7 +314,7 @@ class Store:
         """Return a writer of a log that goes on after `last`, or begins."""
         keys = self.families.get(family)
         if last is None:
-            return LogWriter(keys, put, self.random)
+            return LogWriter(keys, put, self.random, reader=self.reader(family))
         return LogWriter.resume(keys, put, self.random, reader=self.reader(family), last=last)
 
     def capture_reader(self, family: FamilyId, ref: Ref) -> CaptureReader:
