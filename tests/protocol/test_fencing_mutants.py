@@ -62,6 +62,7 @@ MUTANTS = {
     "any checkpoint closes": ("for checkpoint in graph.counting if checkpoint.closing]", "for checkpoint in graph.counting]"),
     "intents do not matter": ("for intent in intents:", "for intent in ():"),
     "a release proves whatever its line says": ("said = self._line_to(record.head).progress.get(effect, unknown)", "said = Progress.ASKED"),
+    "a closing journal speaks of its token alone": ("Progress.STARTED if known else unknown", "unknown"),
     "asked anew is not started, whoever asks": (" and since", ""),
     "asked anew proves nothing": ("said in (Progress.ASKED, Progress.RERUN) and since", "said is Progress.ASKED and since"),
     "only the main line is consulted": ("tokens = tokens.union(self._spoken_of_elsewhere.get(effect, ()))", "pass"),

@@ -1,55 +1,145 @@
-"""Runs seeded worlds: `python -m tests.sim SEED` replays one and prints its trace; `--help` says the rest."""
+"""Runs seeded worlds.
+
+python -m tests.sim SEED                replay one world and print its whole trace
+python -m tests.sim --seeds 100000      many, on every core; goes on where it was stopped (--state FILE)
+python -m tests.sim --mutant NAME SEED...  with one deliberate fault in the product's code
+python -m tests.sim --find-seeds        seeds that catch each mutant, for `seeds.json`
+"""
 
 from __future__ import annotations
 
 import argparse
+import json
+import multiprocessing
+import os
 import sys
+import tempfile
 import time
-import traceback
 from collections import Counter
+from hashlib import sha256
+from pathlib import Path
 
-from tests.sim.world import World
+from tests.sim import mutants
 
-REAL_EVERY = 97
-"""Every so many worlds sign really: slow, and enough to show that the cheap ids hide nothing."""
+ROOT = Path(__file__).parents[2]
+CHUNK = 250
+FAILURES_SHOWN = 20
 
 
-def run_world(seed: int) -> tuple[Counter[str], str | None, World]:
-    """Run the world of `seed`; return what it reached, what does not hold (None: all holds), and the world."""
-    world = World(seed, real=seed % REAL_EVERY == REAL_EVERY - 1)
-    try:
-        return world.run(), None, world
-    except Exception as error:  # noqa: BLE001 whatever breaks is reported with its seed
-        where = traceback.extract_tb(error.__traceback__)[-1]
-        return world.reached, f"{error or type(error).__name__} ({where.name}:{where.lineno})", world
+def _code() -> str:
+    """What the worlds are made of: a half-done run of other code is begun anew."""
+    digest = sha256()
+    for folder in (ROOT / "protocol" / "hhd_protocol", ROOT / "tests" / "sim"):
+        for path in sorted(folder.rglob("*.py")):
+            digest.update(path.read_bytes())
+    return digest.hexdigest()
+
+
+def replay(seed: int) -> int:
+    """Run one world and print all that happened."""
+    from tests.sim.running import run_world
+
+    reached, error, world = run_world(seed)
+    print(world.story())
+    print(", ".join(f"{what} {count}" for what, count in sorted(reached.items())))
+    print(f"seed {seed}: {error or 'all holds'}")
+    return 1 if error else 0
+
+
+def _chunk(first_last: tuple[int, int]) -> tuple[int, Counter[str], dict[int, str]]:
+    from tests.sim.running import run_worlds
+
+    tally = run_worlds(range(*first_last))
+    return first_last[0], tally.reached, tally.failures
+
+
+def many(first: int, count: int, jobs: int, state: Path) -> int:
+    """Run `count` worlds from `first` on; print what they reached, and every seed that fails."""
+    from tests.sim.running import Tally
+
+    started = time.monotonic()
+    code, chunks = _code(), [(at, min(at + CHUNK, first + count)) for at in range(first, first + count, CHUNK)]
+    kept = json.loads(state.read_text()) if state.exists() else {}
+    tally, done = Tally(), set()
+    if kept.get("code") == code:
+        done = set(kept["done"])
+        tally.reached.update(kept["reached"])
+        tally.failures.update({int(seed): error for seed, error in kept["failures"].items()})
+        print(f"{len(done)} of {len(chunks)} parts were done before", flush=True)
+    todo = [chunk for chunk in chunks if chunk[0] not in done]
+    with multiprocessing.Pool(jobs) as pool:
+        for at, reached, failures in pool.imap_unordered(_chunk, todo):
+            done.add(at)
+            tally.reached.update(reached)
+            tally.failures.update(failures)
+            for seed, error in failures.items():
+                print(f"seed {seed}: {error}\n  python -m tests.sim {seed}", flush=True)
+            said = {"code": code, "done": sorted(done), "reached": tally.reached, "failures": tally.failures}
+            with tempfile.NamedTemporaryFile("w", dir=state.parent, delete=False) as file:
+                json.dump(said, file)
+            os.replace(file.name, state)
+            if len(done) % 20 == 0:
+                print(f"{len(done)} of {len(chunks)} parts, {time.monotonic() - started:.0f} s", flush=True)
+            if len(tally.failures) > FAILURES_SHOWN:
+                break
+    print(tally.told())
+    print(f"{len(done) * CHUNK} worlds, {len(tally.failures)} failed, {time.monotonic() - started:.0f} s")
+    missing = tally.missing()
+    if missing:
+        print(f"no world reached: {', '.join(missing)}")
+    return 1 if tally.failures or missing else 0
+
+
+def with_mutant(name: str, seeds: list[int]) -> int:
+    """Run `seeds` on the product's code with one fault in it; exit 0 if every one of them catches it."""
+    mutants.install(name)
+    from tests.sim.running import run_world
+
+    caught = {seed: run_world(seed)[1] for seed in seeds}
+    print(json.dumps(caught))
+    return 0 if all(caught.values()) else 1
+
+
+def find_seeds(count: int, wanted: int = 2) -> int:
+    """Print, for each mutant, the first seeds that catch it."""
+    import subprocess
+
+    found: dict[str, list[int]] = {}
+    for name in mutants.MUTANTS:
+        found[name] = []
+        for first in range(0, count, 200):
+            seeds = [str(seed) for seed in range(first, first + 200)]
+            command = [sys.executable, "-m", "tests.sim", "--mutant", name, *seeds]
+            caught = json.loads(subprocess.run(command, capture_output=True, text=True, cwd=ROOT).stdout)
+            found[name] += [int(seed) for seed, error in caught.items() if error]
+            if len(found[name]) >= wanted:
+                break
+        found[name] = found[name][:wanted]
+        said = [caught[str(seed)] for seed in found[name] if str(seed) in caught]
+        print(name, found[name], said[:1], file=sys.stderr, flush=True)
+    print(json.dumps(found, indent=1))
+    return 0 if all(found.values()) else 1
 
 
 def main() -> int:
-    parser = argparse.ArgumentParser(prog="python -m tests.sim")
-    parser.add_argument("seed", nargs="?", type=int)
+    parser = argparse.ArgumentParser(prog="python -m tests.sim", usage=__doc__)
+    parser.add_argument("seed", nargs="*", type=int)
     parser.add_argument("--seeds", type=int, default=0)
     parser.add_argument("--first", type=int, default=0)
-    arguments = parser.parse_args()
-    if arguments.seed is not None:
-        reached, error, world = run_world(arguments.seed)
-        print(world.story())
-        print(error or "all holds")
-        return 1 if error else 0
-    total: Counter[str] = Counter()
-    started = time.monotonic()
-    bad = []
-    for seed in range(arguments.first, arguments.first + arguments.seeds):
-        reached, error, _ = run_world(seed)
-        total.update(reached.keys())
-        if error:
-            bad.append(seed)
-            print(seed, error)
-            if len(bad) > 20:
-                break
-    for what, count in sorted(total.items()):
-        print(f"{count:6} {what}")
-    print(f"{time.monotonic() - started:.1f} s")
-    return 1 if bad else 0
+    parser.add_argument("--jobs", type=int, default=os.cpu_count())
+    parser.add_argument("--state", type=Path, default=Path(tempfile.gettempdir()) / "hhd-sim-state.json")
+    parser.add_argument("--mutant", choices=sorted(mutants.MUTANTS))
+    parser.add_argument("--find-seeds", type=int, nargs="?", const=2000)
+    asked = parser.parse_args()
+    if asked.find_seeds:
+        return find_seeds(asked.find_seeds)
+    if asked.mutant:
+        return with_mutant(asked.mutant, asked.seed)
+    if asked.seeds:
+        return many(asked.first, asked.seeds, asked.jobs, asked.state)
+    if not asked.seed:
+        parser.error("say which seed, or --seeds N")
+    return max([replay(seed) for seed in asked.seed])
 
 
 if __name__ == "__main__":

@@ -50,6 +50,7 @@ class Checks:
         """Statements that a device signed and that a roll-back took from it."""
         self._acknowledged: dict[DeviceId, set[StatementId]] = {}
         self._last_token: dict[DeviceId, Token] = {}
+        self._tips: dict[DeviceId, StatementId | None] = {}
 
     def revocations(self) -> list[Revocation]:
         return [s for s in self.statements.values() if isinstance(s, Revocation)]
@@ -63,6 +64,8 @@ class Checks:
         if token is not None:
             record = self.statements[token]
             assert isinstance(record, Record) and record.to == device.id, f"{device.name} acts under another's token"
+            if not (isinstance(statement, Checkpoint) and statement.closing) and not isinstance(statement, Receipt):
+                self._not_rolled_back(device, token)
         if not device.restored:
             for other in self.statements.values():
                 assert (other.by, other.after) != (device.id, statement.after), f"{device.name}'s chain forks"
@@ -74,6 +77,22 @@ class Checks:
             before = self.statements[statement.prev]
             assert isinstance(before, Record) and statement.number == before.number + 1, "a number does not follow"
         self.statements[statement.id] = statement
+        self._tips[device.id] = statement.id
+
+    def _not_rolled_back(self, device: Device, token: StatementId) -> None:
+        """Who knows that it forgot what it did under a token does nothing more under it."""
+        if device.part is None:
+            return
+        known = device.part.known.statements
+        mine: set[StatementId] = set()
+        at = self._tips.get(device.id)
+        while at is not None and at in known:
+            mine.add(at)
+            at = known[at].after
+        for statement in known.values():
+            under = statement.id == token or self._under(statement, token)
+            lost = statement.by == device.id and statement.id not in mine
+            assert not (under and lost), f"{device.name} goes on although its store was rolled back"
 
     def said(self, device: Device, statements: tuple[Statement, ...]) -> None:
         """What is persisted comes before what is sent: own statements that are sent are durable."""
@@ -152,7 +171,12 @@ class Checks:
         view = self._view(device)
         assert view.token is not None and leg.token == view.token.id, f"{device.name} starts an effect while fenced"
         assert device.id not in view.revoked, f"{device.name} starts an effect and knows that it was revoked"
+        others = {d.id for d in world.list if d.role is Role.FULL and d is not device} - view.revoked
+        if others & device.disk.acknowledged_by:
+            assert device.answered & others or device.attached, f"{device.name} woke, and runs before anybody answered"
         earlier = self.runs.setdefault((effect, request, word), [])
+        if word is not None and self.runs.get((effect, request, None)):
+            world.reached["second run: a person asked for it"] += 1
         if world.kinds[effect] is EffectKind.TOOL:
             for other in earlier:
                 excuse = self._excuse(device, other, effect, asked_at)
@@ -249,6 +273,7 @@ class Checks:
         self.forgotten.update(id for id in lost if self.statements[id].by == device.id)
         acknowledged = self._acknowledged.get(device.id, set())
         acknowledged -= lost
+        self._tips[device.id] = backup.tip
         self._last_token.pop(device.id, None)
 
     # At the end, when all that is alive has talked

@@ -142,12 +142,23 @@ class World:
 
     def storm(self) -> None:
         rng = self.rng
+        if rng.random() < 0.6:
+            self._begin_together()
         actions = self._actions()
         weights = list(actions.values())
-        for _ in range(rng.randrange(30, 110)):
+        for _ in range(rng.randrange(30, 140)):
             self.now_ms += rng.choice([1, 50, 900, 4000])
             rng.choices(list(actions), weights)[0]()
             self._wake_sleepers()
+
+    def _begin_together(self) -> None:
+        """Some worlds begin with a session that is under way and known everywhere."""
+        chances = self.crash_chance, self.loss_chance, self.lazy_chance
+        self.crash_chance = self.loss_chance = self.lazy_chance = 0.0
+        for _ in range(self.rng.randrange(8)):
+            self.drive(self.list[0])
+        self.settle_down()
+        self.crash_chance, self.loss_chance, self.lazy_chance = chances
 
     def _actions(self) -> dict[Callable[[], None], float]:
         def often(weight: float) -> float:
@@ -159,12 +170,12 @@ class World:
             self.ask_any: 8,
             self.sync_any: 5,
             self.person_moves: 4,
-            self.take_over_any: often(2),
+            self.take_over_any: often(3),
             self.go_on_from_any: often(1),
             self.release_any: often(4),
-            self.settle_any: often(3),
-            self.revoke_any: often(0.4),
-            self.revoke_each_other: often(0.1),
+            self.settle_any: often(4),
+            self.revoke_any: often(0.6),
+            self.revoke_each_other: often(0.4),
             self.crash_any: often(1.5),
             self.start_any: 6,
             self.sleep_any: often(1.5),
@@ -658,7 +669,8 @@ class World:
                 return
 
     def drive_any(self) -> None:
-        device = self._some()
+        owners = [d for d in self.list if d.up and self._view(d).owner == d.id]
+        device = self.rng.choice(owners) if owners and self.rng.random() < 0.6 else self._some()
         if device is not None:
             self.drive(device)
 

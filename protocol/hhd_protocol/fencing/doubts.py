@@ -210,7 +210,9 @@ class Doubts:
                     return True
         for checkpoint in self._closings:
             if checkpoint.token == token:
-                said = checkpoint.journal.get(effect, unknown)
+                # Of an open effect the journal speaks itself; what it leaves out is over, or never was on this line.
+                known = effect in self._line_to(checkpoint.id).progress
+                said = checkpoint.journal.get(effect, Progress.STARTED if known else unknown)
                 if self._not_started(effect, said, checkpoint.id):
                     return True
         return False
