@@ -3,7 +3,7 @@ PYTHON ?= python3
 BIN := .venv/bin
 STAMP := .venv/.ready
 
-.PHONY: demo test long bench check test-clients guest clean
+.PHONY: demo test long sim bench check test-clients guest clean
 
 $(STAMP): pyproject.toml
 	test -x $(BIN)/python || $(PYTHON) -m venv .venv
@@ -25,6 +25,9 @@ test: check
 
 long: $(STAMP)
 	$(BIN)/python -m pytest -n 2 -q -m 'long'
+
+sim: $(STAMP)
+	nice $(BIN)/python -m tests.sim --seeds 100000
 
 test-clients: $(STAMP)
 	$(BIN)/python -m pytest -n 2 -q -m 'clients'

@@ -37,10 +37,17 @@ MUTANTS: dict[str, Mutant] = {
         breaks="1, numbers", module=_DECIDING, old="number=view.token.number + 1", new="number=1"
     ),
     "tokens by number only": Mutant(
+        breaks="1, one holder",
+        module=_PART,
+        old="if view.owner != self.me:",
+        new="if view.owner != self.me and not any(isinstance(s, Record) and s.to == self.me"
+        " and s.number == view.token.number for s in self.known.statements.values()):",
+    ),
+    "the order of arrival decides a tie": Mutant(
         breaks="6, one owner",
         module=_CHAIN,
-        old="return record.number, record.kind is RecordKind.RELEASE, record.id",
-        new='return record.number, False, b""',
+        old="self.top = max(counting, key=_rank, default=None)",
+        new="self.top = max([r for r in records.values() if r in counting], key=lambda r: r.number, default=None)",
     ),
     "an older token is refused": Mutant(
         breaks="2, nothing is lost",
@@ -112,12 +119,6 @@ MUTANTS: dict[str, Mutant] = {
         breaks="5, no second run", module=_DOUBTS, old="for intent in intents:", new="for intent in ():"
     ),
     # What the simulation found.
-    "a release proves what it does not know": Mutant(
-        breaks="5, found",
-        module=_DOUBTS,
-        old="said = self._line_to(record.head).progress.get(effect, unknown)",
-        new="said = Progress.ASKED",
-    ),
     "only the main line is consulted": Mutant(
         breaks="5, found",
         module=_DOUBTS,
@@ -133,6 +134,9 @@ MUTANTS: dict[str, Mutant] = {
     ),
     "a closing journal leaves nothing out": Mutant(
         breaks="5, found", module=_DOUBTS, old="Progress.STARTED if known else unknown", new="unknown"
+    ),
+    "only tokens that descend may have run it": Mutant(
+        breaks="5, found", module=_DOUBTS, old=" | self._tokens_past(effect)", new=""
     ),
     "a person settles over a reply": Mutant(
         breaks="6, found",

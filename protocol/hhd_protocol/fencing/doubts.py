@@ -174,7 +174,7 @@ class Doubts:
     def _may_have_run(self, effect: EffectId, tokens: frozenset[StatementId], said: Progress | None) -> bool:
         top = self._chain.top
         assert top is not None
-        for token in self._tokens_from(tokens):
+        for token in self._tokens_from(tokens | self._tokens_past(effect)):
             if token == top.id or token not in self._chain.records:
                 continue
             if token in tokens and said is Progress.STARTED:
@@ -182,6 +182,19 @@ class Doubts:
             if not self._cleared(effect, token, asked_there=token in tokens):
                 return True
         return False
+
+    def _tokens_past(self, effect: EffectId) -> frozenset[StatementId]:
+        """The tokens whose record names a head on a line that has asked for the effect where the main line did.
+
+        They need not descend from the token that asked: a winner of a tie may go on from the loser's head.
+        """
+        asked = self._line.asked.get(effect, frozenset())
+        return frozenset(
+            record.id
+            for records in self._children.values()
+            for record in records
+            if record.head is not None and asked & self._line_to(record.head).asked.get(effect, frozenset())
+        )
 
     def _tokens_from(self, tokens: frozenset[StatementId]) -> set[StatementId]:
         found: set[StatementId] = set()
