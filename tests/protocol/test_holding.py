@@ -48,6 +48,7 @@ from hhd_protocol.statements import (
     Revocation,
     Role,
     Statement,
+    Tombstone,
 )
 
 LAPTOP, DESKTOP, PHONE = DeviceId(b"laptop"), DeviceId(b"desktop"), DeviceId(b"phone")
@@ -162,6 +163,37 @@ def test_what_was_running_when_the_process_died_is_not_run_again_by_itself() -> 
         assert _refusal(anew, Start(effect=E1, request=REQUEST)) is Why.UNCERTAIN, "a word holds for one start"
     ran = _carry_out(part, Settle(effect=E1, word=Word.RAN))
     assert _refusal(ran, Start(effect=E1, request=REQUEST)) is Why.ANSWERED
+
+
+def test_a_reply_that_is_here_is_an_answer() -> None:
+    part = _carry_out(_asked(_part()), Start(effect=E1, request=REQUEST))
+    assert part.leg is not None
+    part = replace(part, leg=replace(part.leg, running=None, replied=(E1, Sha256(bytes(32)))))
+    assert _refusal(part, Start(effect=E1, request=REQUEST)) is Why.ANSWERED
+    assert _refusal(part, Settle(effect=E1, word=Word.AGAIN)) is Why.ANSWERED
+    assert _refusal(part, Release(to=DESKTOP, transfer=TRANSFER)) is Why.UNSAVED
+
+
+def test_work_in_no_checkpoint_outlives_an_own_takeover() -> None:
+    part = _carry_out(_part(), Append())
+    assert part.leg is not None
+    part = replace(part, leg=replace(part.leg, unsaved=True))
+    part = _carry_out(part, TakeOver(head=None, reason="restored"))
+    assert part.fenced and part.closing() is not None
+    part = _carry_out(part, None)
+    assert part.leg is None and part.loaded().may_append() is None
+
+
+def test_a_session_whose_creator_is_sealed_with_all_it_signed_can_be_taken_over() -> None:
+    laptop = _carry_out(_part(), Append())
+    word = Revocation(id=_sid("out"), by=DESKTOP, after=None, signature_good=True, device=LAPTOP, last=None)
+    desktop = _shared(laptop, _part(DESKTOP)).learned(word)
+    desktop = replace(desktop, tip=word.id)
+    assert desktop.known.view.token is None
+    assert _refusal(desktop, Append()) is Why.OWNER_REVOKED
+    assert _refusal(desktop, TakeOver(head=None, reason="")) is Why.SPLIT, "which head, only a person can say"
+    desktop = _carry_out(desktop, TakeOver(head=laptop.tip, reason="it was stolen"))
+    assert desktop.may_append() is None and desktop.known.view.owner == DESKTOP
 
 
 def test_an_effect_that_may_be_repeated_is_started_again() -> None:
@@ -376,6 +408,17 @@ def test_a_device_that_is_no_full_member_or_knows_no_record_does_nothing() -> No
     assert _refusal(part, TakeOver(head=None, reason="")) is Why.NOT_FULL
     empty = replace(_part(DESKTOP), known=Known(session=_create().id, members=FULL, statements={}))
     assert _refusal(empty, Append()) is Why.NO_RECORD
+
+
+def test_a_removed_session_is_left_alone() -> None:
+    laptop = _carry_out(_part(), Append())
+    heads = laptop.known.view.heads
+    stone = Tombstone(
+        id=_sid("gone"), by=DESKTOP, after=None, signature_good=True, heads=tuple(heads), covers=frozenset()
+    )
+    removed = laptop.learned(stone)
+    assert _refusal(removed, Append()) is Why.REMOVED
+    assert _refusal(removed, TakeOver(head=None, reason="")) is Why.REMOVED
 
 
 def test_learning_again_changes_nothing() -> None:

@@ -12,10 +12,12 @@ import argparse
 import json
 import multiprocessing
 import os
+import subprocess
 import sys
 import tempfile
 import time
 from collections import Counter
+from collections.abc import Iterable
 from hashlib import sha256
 from pathlib import Path
 
@@ -24,6 +26,7 @@ from tests.sim import mutants
 ROOT = Path(__file__).parents[2]
 CHUNK = 250
 FAILURES_SHOWN = 20
+SEEDS_WANTED = 2
 
 
 def _code() -> str:
@@ -90,35 +93,39 @@ def many(first: int, count: int, jobs: int, state: Path) -> int:
     return 1 if tally.failures or missing else 0
 
 
-def with_mutant(name: str, seeds: list[int]) -> int:
-    """Run `seeds` on the product's code with one fault in it; exit 0 if every one of them catches it."""
+def with_mutant(name: str, seeds: Iterable[int], wanted: int | None = None) -> int:
+    """Run `seeds` on the product's code with one fault in it; exit 0 if every one of them catches it.
+
+    With `wanted`, stop when so many have.
+    """
     mutants.install(name)
     from tests.sim.running import run_world
 
-    caught = {seed: run_world(seed)[1] for seed in seeds}
+    caught: dict[int, str | None] = {}
+    for seed in seeds:
+        error = run_world(seed)[1]
+        if error is not None or wanted is None:
+            caught[seed] = error
+        if len(caught) == wanted:
+            break
     print(json.dumps(caught))
-    return 0 if all(caught.values()) else 1
+    return 0 if caught and all(caught.values()) else 1
 
 
-def find_seeds(count: int, wanted: int = 2) -> int:
-    """Print, for each mutant, the first seeds that catch it."""
-    import subprocess
-
-    found: dict[str, list[int]] = {}
-    for name in mutants.MUTANTS:
-        found[name] = []
-        for first in range(0, count, 200):
-            seeds = [str(seed) for seed in range(first, first + 200)]
-            command = [sys.executable, "-m", "tests.sim", "--mutant", name, *seeds]
-            caught = json.loads(subprocess.run(command, capture_output=True, text=True, cwd=ROOT).stdout)
-            found[name] += [int(seed) for seed, error in caught.items() if error]
-            if len(found[name]) >= wanted:
-                break
-        found[name] = found[name][:wanted]
-        said = [caught[str(seed)] for seed in found[name] if str(seed) in caught]
-        print(name, found[name], said[:1], file=sys.stderr, flush=True)
-    print(json.dumps(found, indent=1))
-    return 0 if all(found.values()) else 1
+def find_seeds(count: int, names: list[str]) -> int:
+    """Put the first seeds below `count` that catch each mutant of `names` into `seeds.json`."""
+    path = Path(__file__).parent / "seeds.json"
+    found: dict[str, list[int]] = json.loads(path.read_text()) if path.exists() else {}
+    for name in names:
+        command = [sys.executable, "-m", "tests.sim", "--mutant", name, "--find-seeds", str(count)]
+        run = subprocess.run(command, capture_output=True, text=True, cwd=ROOT)
+        caught: dict[str, str] = json.loads(run.stdout)
+        print(name, caught, flush=True)
+        found[name] = [int(seed) for seed in caught]
+        path.write_text(
+            json.dumps({known: found[known] for known in mutants.MUTANTS if known in found}, indent=1) + "\n"
+        )
+    return 0 if all(found[name] for name in names) else 1
 
 
 def main() -> int:
@@ -129,10 +136,13 @@ def main() -> int:
     parser.add_argument("--jobs", type=int, default=os.cpu_count())
     parser.add_argument("--state", type=Path, default=Path(tempfile.gettempdir()) / "hhd-sim-state.json")
     parser.add_argument("--mutant", choices=sorted(mutants.MUTANTS))
+    parser.add_argument("--of", action="append", choices=sorted(mutants.MUTANTS))
     parser.add_argument("--find-seeds", type=int, nargs="?", const=2000)
     asked = parser.parse_args()
+    if asked.find_seeds and asked.mutant:
+        return with_mutant(asked.mutant, range(asked.find_seeds), SEEDS_WANTED)
     if asked.find_seeds:
-        return find_seeds(asked.find_seeds)
+        return find_seeds(asked.find_seeds, asked.of or list(mutants.MUTANTS))
     if asked.mutant:
         return with_mutant(asked.mutant, asked.seed)
     if asked.seeds:

@@ -138,12 +138,6 @@ MUTANTS: dict[str, Mutant] = {
     "only tokens that descend may have run it": Mutant(
         breaks="5, found", module=_DOUBTS, old=" | self._tokens_past(effect)", new=""
     ),
-    "a person settles over a reply": Mutant(
-        breaks="6, found",
-        module=_DECIDING,
-        old=" or part.replied_to(effect)",
-        new="",
-    ),
     "a session dies with its creator's revocation": Mutant(
         breaks="6, found", module=_PART, old="if self.highest() is None:", new="if view.token is None:"
     ),
