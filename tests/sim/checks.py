@@ -25,8 +25,8 @@ from hhd_protocol.statements import (
 )
 
 if TYPE_CHECKING:
+    from tests.sim.basis import Basis
     from tests.sim.device import Device, Disk
-    from tests.sim.world import World
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -42,7 +42,7 @@ class Run:
 class Checks:
     """The watcher of one world."""
 
-    def __init__(self, world: World) -> None:
+    def __init__(self, world: Basis) -> None:
         self.world = world
         self.statements: dict[StatementId, Statement] = {}
         self.runs: dict[tuple[EffectId, Sha256, StatementId | None], list[Run]] = {}

@@ -63,7 +63,7 @@ MUTANTS: dict[str, Mutant] = {
     ),
     "acknowledged before it is durable": Mutant(
         breaks="2, nothing acknowledged is lost",
-        module="tests.sim.world",
+        module="tests.sim.network",
         old="        device.disk.sync()\n        view = self._view(device)\n        durable",
         new="        view = self._view(device)\n        durable",
     ),
