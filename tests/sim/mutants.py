@@ -126,12 +126,6 @@ MUTANTS: dict[str, Mutant] = {
         new="pass",
     ),
     "asked anew speaks of all time": Mutant(breaks="5, found", module=_DOUBTS, old=" and since", new=""),
-    "a holder that forgot proves": Mutant(
-        breaks="5, found",
-        module=_DOUBTS,
-        old="if self._chain.records[token].to in self._cutoffs.rolled_back:",
-        new="if False:",
-    ),
     "a closing journal leaves nothing out": Mutant(
         breaks="5, found", module=_DOUBTS, old="Progress.STARTED if known else unknown", new="unknown"
     ),
@@ -140,12 +134,6 @@ MUTANTS: dict[str, Mutant] = {
     ),
     "a session dies with its creator's revocation": Mutant(
         breaks="6, found", module=_PART, old="if self.highest() is None:", new="if view.token is None:"
-    ),
-    "a revoked device's receipt is nothing": Mutant(
-        breaks="5, found",
-        module=_DOUBTS,
-        old="for receipt in late}",
-        new="for receipt in late if not cutoffs.seals(receipt)}",
     ),
 }
 
