@@ -77,6 +77,15 @@ def test_a_signature_holds_for_its_signer_and_these_bytes_only(name: str) -> Non
     assert not lineage.verify(replace(said, signature=as_another_thing), KEYS[said.body.by])
 
 
+def test_who_signs_in_anothers_name_is_found_out_under_its_own_key_too() -> None:
+    theirs = SIGNED["closing"]
+    laptop, key = SEEDS[SIGNED["create"].body.by.hex()], KEYS[SIGNED["create"].body.by]
+    assert theirs.body.by != SIGNED["create"].body.by and lineage.verify(SIGNED["create"], key)
+    forged = replace(theirs, signature=crypto.sign(laptop, PURPOSE, theirs.message))
+    crypto.verify(key, PURPOSE, forged.message, forged.signature)
+    assert not lineage.verify(forged, key), "the key is good for it, but is not that of whom it names"
+
+
 def test_effect_ids_are_those_of_the_vectors_and_differ_by_session_and_position() -> None:
     for case in VECTORS["effects"]:
         session = SessionId(StatementId(bytes.fromhex(case["session"])))

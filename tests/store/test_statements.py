@@ -119,6 +119,14 @@ def test_the_tip_is_the_signers_last_statement_and_each_signer_has_one(store: St
     assert store.statements.tip(owned, store.device) == later
 
 
+def test_an_older_statement_that_comes_late_is_not_the_tip(store: Store, owned: SessionId) -> None:
+    first = intent(store, owned, owned, 0)
+    second = sign(replace(first.body, after=first.id, seq=first.body.seq + 1), LAPTOP)
+    for late in (second, first):
+        store.statements.add(owned, late.raw)
+        assert store.statements.tip(owned, store.device) == second
+
+
 def test_a_record_whose_content_comes_later_is_kept_once_and_stays(store: Store, owned: SessionId) -> None:
     made: list[Signed] = []
     line = Line(store, owned)
