@@ -82,7 +82,7 @@ def test_at_any_step_the_session_pauses_and_goes_on_once_there_is_room(tmp_path:
         assert (cut.repo / "runs").read_text() == "x\n", f"at save {number}"
         assert cut.transcript(session) == whole, f"at save {number}"
         cut.store.close()
-    assert refused > steps[0] // 2, "most steps did need a page more"
+    assert refused >= 3, "many a step fits the free pages of the file, but not all do"
 
 
 def test_a_reply_that_cannot_be_had_again_may_take_of_the_room_that_is_to_stay_free(
