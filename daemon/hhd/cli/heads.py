@@ -28,5 +28,11 @@ def command(session: str, as_json: bool) -> None:
         [
             f"{telling.title(found.title)}  {telling.brief(found.session)}: {telling.count(many, 'head')}",
             *(line for one in found.heads for line in telling.head(one)),
+            *([_REMOVED] if found.removed else []),
         ]
     )
+
+
+_REMOVED = (
+    "It was removed on another device, which did not know all of this; hhd rm --everywhere removes what is here, too."
+)

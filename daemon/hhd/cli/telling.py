@@ -111,6 +111,7 @@ def head(one: Head) -> list[str]:
     shown = ", ".join(mark for mark in marks if mark)
     token = f"token {one.token}" if one.token is not None else "an unknown token"
     past = f"{count(one.turns, 'turn')}, {count(one.effects, 'effect')}"
+    past += f" and {one.waiting} not answered" if one.waiting else ""
     where = f"past {brief(one.fork)}" if one.fork is not None else "in all"
     changed = "its content was thinned" if one.files is None else files(one.files)
     told = [

@@ -48,11 +48,15 @@ class Head:
 
 @dataclass(frozen=True, kw_only=True)
 class Heads:
-    """The heads of a session, the main one first."""
+    """The heads of a session, the main one first.
+
+    `removed`: it was removed on all devices, by one that did not know all that is here.
+    """
 
     session: str
     title: str
     heads: tuple[Head, ...]
+    removed: bool
 
 
 @dataclass(frozen=True, kw_only=True)

@@ -108,7 +108,8 @@ class ControlService:
         from hhd.node.heads import HeadsOf
 
         shown = HeadsOf(store=self.store, lineage=lineage, devices=self._devices, picked=found.picked).all()
-        return Heads(session=found.id.hex(), title=found.title, heads=shown)
+        removed = bool(lineage.view.beyond_removal)
+        return Heads(session=found.id.hex(), title=found.title, heads=shown, removed=removed)
 
     def diff(self, name: str, one: str | None = None, other: str | None = None) -> Difference:
         """Return what two heads did apart; those two of a session that has two, if none is named."""

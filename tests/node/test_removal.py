@@ -1,0 +1,118 @@
+"""A removed session stays removed; what the removing device did not know stays, and is shown."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from dataclasses import replace
+
+import pytest
+from tests.node import lines
+from tests.node.lines import DESKTOP, Apart, apart, made, service, turn
+
+from hhd.base.errors import RefusedError
+from hhd.node import store as door
+from hhd.store.check import Check
+from hhd.store.errors import BusyError
+from hhd.store.store import Store
+from hhd_protocol import lineage
+from hhd_protocol.bodies import TombstoneBody
+from hhd_protocol.lineage import Signed
+
+
+@pytest.fixture
+def store(monkeypatch: pytest.MonkeyPatch) -> Iterator[Store]:
+    lines.grouped(monkeypatch)
+    with door.opened() as opened:
+        yield opened
+        assert Check(opened, read_data=True).run().findings == []
+
+
+@pytest.fixture
+def both(store: Store) -> Apart:
+    return apart(store, [turn(2)], [turn(2), turn(3)])
+
+
+def tombstone(store: Store, both: Apart) -> Signed:
+    (found,) = store.statements.tombstones(both.made.id)
+    return found
+
+
+def test_removing_here_leaves_no_tombstone_and_nothing_else(store: Store, both: Apart) -> None:
+    other = made(store, "another", [turn(1)])
+    verbs = service(store)
+    shown = verbs.removal("the parser")
+    assert sorted(shown.heads) == sorted([both.here.hex(), both.there.hex()]) and shown.checkpoints == 5
+    assert verbs.remove(shown) == shown
+    assert store.sessions() == [other.id] and store.statements.tombstones(both.made.id) == []
+    assert store.checkpoint_ids(both.made.id) == []
+    with pytest.raises(RefusedError, match="no session"):
+        verbs.removal("the parser")
+
+
+def test_removing_everywhere_is_signed_and_names_what_was_known(store: Store, both: Apart) -> None:
+    verbs, record = service(store), both.made.tip_record
+    ids = store.checkpoint_ids(both.made.id)
+    tip = store.statements.tip(both.made.id, store.device)
+    verbs.remove(verbs.removal("the parser", everywhere=True))
+    body = tombstone(store, both).body
+    assert isinstance(body, TombstoneBody) and tip is not None
+    assert lineage.verify(tombstone(store, both), both.made.me.public)
+    assert body.after == tip.id and body.seq == tip.body.seq + 1
+    assert set(body.heads) == {both.here, both.there} and (body.record, body.number) == (record.id, 3)
+    assert set(body.covers) == {id[:8] for id in ids}
+    assert store.statements.removed() == [both.made.id]
+
+
+def test_what_comes_late_brings_nothing_back(store: Store, both: Apart) -> None:
+    verbs = service(store)
+    old = [one.raw for one in store.statements.all(both.made.id)]
+    verbs.remove(verbs.removal("the parser", everywhere=True))
+    for raw in old:
+        store.statements.add(both.made.id, raw)
+    assert store.sessions() == []
+    with pytest.raises(RefusedError, match="no session"):
+        verbs.heads(both.made.id.hex())
+
+
+def test_a_device_with_newer_work_keeps_it_and_shows_that_it_was_removed(store: Store, both: Apart) -> None:
+    verbs, work = service(store), both.made
+    covered = [id[:8] for id in store.checkpoint_ids(work.id)]
+    body = TombstoneBody(
+        **work.chain(lines.DESKTOP),
+        record=work.tip_record.id,
+        number=3,
+        heads=tuple(sorted([both.here, both.there])),
+        covers=tuple(sorted(covered)),
+    )
+    theirs = lineage.sign(body, DESKTOP)
+    newer = work.work([turn(9)], on=both.here, token=work.tip_record)
+    assert not verbs.heads("the parser").removed
+    store.statements.add(work.id, theirs.raw)
+    heads = verbs.heads("the parser")
+    assert heads.removed and newer.hex() in [head.id for head in heads.heads]
+    assert [one.device.name for one in verbs.log("the parser") if one.kind == "tombstone"] == ["desktop"]
+    verbs.remove(verbs.removal("the parser", everywhere=True))
+    assert store.sessions() == [] and len(store.statements.tombstones(work.id)) == 2
+
+
+def test_what_changed_since_it_was_shown_is_not_removed(store: Store, both: Apart) -> None:
+    verbs = service(store)
+    shown = verbs.removal("the parser")
+    both.made.work([turn(9)], on=both.here, token=both.made.tip_record)
+    with pytest.raises(RefusedError, match="changed since"):
+        verbs.remove(shown)
+    with pytest.raises(RefusedError, match="changed since"):
+        verbs.remove(replace(verbs.removal("the parser"), heads=()))
+    assert verbs.remove(verbs.removal("the parser")) and store.sessions() == []
+
+
+def test_what_another_process_advances_is_not_removed(store: Store, both: Apart) -> None:
+    verbs = service(store)
+    lock = store.advance(both.made.id)
+    try:
+        with pytest.raises(BusyError):
+            verbs.remove(verbs.removal("the parser", everywhere=True))
+        assert store.sessions() == [both.made.id] and store.statements.tombstones(both.made.id) == []
+    finally:
+        lock.release()
+    verbs.remove(verbs.removal("the parser"))
