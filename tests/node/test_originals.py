@@ -18,6 +18,7 @@ from tests.native.native import claude_record, lines
 from tests.store.phrase import leaks
 
 from hhd.base import files
+from hhd.base.errors import UserError
 from hhd.base.paths import data_folder
 from hhd.cli import run
 from hhd.native import plain_archive
@@ -216,6 +217,18 @@ def _plain(number: int) -> bytes | None:
     return b"".join(plain_archive.verified(file, lambda piece: archive._get(piece.hex())))
 
 
+def test_what_does_not_read_back_from_the_store_stays_in_plain_text(tmp_path: Path) -> None:
+    path = session(tmp_path)
+    plain(path)
+    before = {one: one.read_bytes() for one in originals.plain_folder().rglob("*") if one.is_file()}
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setattr(Shelf, "put", lambda self, digest, raw: 0)  # A disk that forgets.
+        with pytest.raises(UserError):
+            originals.check()
+    assert {one: one.read_bytes() for one in originals.plain_folder().rglob("*") if one.is_file()} == before
+    assert originals.check() == [] and restored(tmp_path) == path.read_bytes()
+
+
 @pytest.mark.parametrize("damage", ["piece", "list", "piece gone"])
 def test_a_damaged_original_in_plain_text_stays_and_is_named_while_the_others_move(tmp_path: Path, damage: str) -> None:
     sound, bad = session(tmp_path, 0, "sound"), session(tmp_path, 1, "bad")
@@ -278,7 +291,10 @@ def test_lists_of_originals_that_were_lost_are_made_again(tmp_path: Path, table:
             assert store.database.write("UPDATE rows SET sealed=zeroblob(90) WHERE name=?", name)
     assert stores.check(read_data=False).findings
     assert not stores.repaired().report.findings
+    assert stores.collect(dry_run=False)[0].objects == 0
     assert restored(tmp_path) == path.read_bytes()
+    with originals.opened() as archive:
+        assert list(archive.sessions()) == [(Harness.CLAUDE, IDS[0])]
 
 
 KEEP = """
