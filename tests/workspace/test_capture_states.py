@@ -505,6 +505,23 @@ def test_a_new_commit_adds_a_pack_and_the_old_ones_stay(tmp_path: Path) -> None:
     assert seen(made_from(capture(folder, back, pieces.put), pieces, tmp_path / "other")) == seen(folder)
 
 
+def test_a_merge_of_what_branched_off_before_the_cut_leaves_no_hole_in_the_history(tmp_path: Path) -> None:
+    """What is new may rest on commits older than those that the target has of a history that is cut."""
+    folder = repository(tmp_path / "source")
+    git(folder, "branch", "side")
+    (folder / "one").write_bytes(b"main\n")
+    git(folder, "commit", "-qam", "two")
+    pieces = Pieces()
+    last = capture(folder, None, pieces.put)
+    git(folder, "checkout", "-q", "side")
+    (folder / "four").write_bytes(b"side\n")
+    git(folder, "commit", "-qam", "side")
+    git(folder, "checkout", "-q", "main")
+    git(folder, "merge", "-q", "--no-edit", "side")
+    made = capture(folder, last, pieces.put)
+    assert seen(made_from(made, pieces, tmp_path / "target")) == seen(folder)
+
+
 def test_remotes_are_hints_without_credentials(tmp_path: Path) -> None:
     folder = repository(tmp_path / "source")
     for name, url in {"a": "https://alice:secret@example.test/x.git", "b": "git@example.test:x.git",
@@ -533,6 +550,23 @@ def test_a_file_that_changes_while_it_is_read_is_never_half_of_it(tmp_path: Path
     made = capture(folder, None, put)  # type: ignore[arg-type]
     (entry,) = made.entries
     assert entry.content is not None and pieces.content(entry.content) == b"b" * 3_000_002
+
+
+def test_a_file_rewritten_at_the_same_length_while_it_is_read_is_no_mixture(tmp_path: Path) -> None:
+    folder = repository(tmp_path / "source")
+    (folder / "mixed").write_bytes(b"a" * 3_000_000)
+    pieces = Pieces()
+    rewritten = False
+
+    def put(raw: bytes) -> bytes:
+        nonlocal rewritten
+        if raw.startswith(b"a") and not rewritten:
+            rewritten = True
+            (folder / "mixed").write_bytes(b"b" * 3_000_000)
+        return pieces.put(raw)
+
+    (entry,) = capture(folder, None, put).entries  # type: ignore[arg-type]
+    assert entry.content is not None and pieces.content(entry.content) == b"b" * 3_000_000
 
 
 def test_a_file_that_never_stops_changing_is_said_and_a_tracked_one_refused(tmp_path: Path) -> None:
