@@ -27,7 +27,7 @@ PIECES_MAX = 128
 """Changes kept one by one before they are packed into the whole: each costs a row, reading them all a millisecond."""
 
 HISTORY_MIN = 2000
-"""Changes before history is given up, or a quarter of the entries if that is more: both cost some 10 ms to load."""
+"""Changes before history is given up, or a quarter of the registers if that is more: they take a while to load."""
 
 NUMBER_MAX = 10**14
 """Writes of one writer; only a peer that makes up numbers gets here, and then a new writer begins at 1."""
@@ -248,7 +248,7 @@ class Registry:
         assert document is not None
         changes = document.changes(before)
         self._history += len(changes)
-        if self._history >= max(HISTORY_MIN, document.size() // 4):
+        if self._history >= max(HISTORY_MIN, len(self._registers.live) // 4):
             self._begin_anew()
             self._keep_all(whole=whole, subject=subject)
         elif self._pieces >= PIECES_MAX:
