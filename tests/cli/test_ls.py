@@ -208,6 +208,13 @@ def test_a_damaged_catalogue_shows_nowhere(capsys: pytest.CaptureFixture[str]) -
     assert overview._quickly(_seed()) is not None  # It was mended.
 
 
+def test_a_session_that_the_catalogue_lacks_is_listed(capsys: pytest.CaptureFixture[str]) -> None:
+    _make(3)
+    with opened() as store:
+        store.create_session(_id(7))
+    assert [line.split()[0] for line in _ls(capsys)[0][1:]][-1] == _id(7).hex()[:8]
+
+
 def _seed() -> bytes:
     from hhd.node.this_device import known_identity
 

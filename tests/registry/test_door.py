@@ -66,6 +66,8 @@ BOMB = zlib.compressobj(9, zlib.DEFLATED, -15)
         pytest.param(_change([(0x42, _leb(2**38) + b"\x01")]), id="a run of billions of actions"),
         pytest.param(_change([(0x34, _leb(2**40))]), id="billions of rows that are not inserted"),
         pytest.param(_change([(0x42, b"\x00" + _leb(2**40))]), id="billions of nulls"),
+        pytest.param(_change([(0x70, b"\x7f" + _leb(2**40))]), id="billions of entries replaced by one"),
+        pytest.param(_change([(0x56, b"\x7f" + _leb(2**40 * 16 + 6))]), id="a value of a terabyte"),
         pytest.param(_change([(0x15, b"\x01" + _leb(10**6) + b"k" * 10**6)]), id="a key of a megabyte"),
         pytest.param(_change([(0x15, b"\x01" + _leb(2**60))]), id="a key longer than the change"),
         pytest.param(_change([], message=b"m" * 10**5), id="a comment of a hundred kilobytes"),

@@ -16,6 +16,7 @@ from hhd.registry import sync
 from hhd.registry.registry import Registry
 from hhd.store.group import PIECES
 from hhd.store.store import Limits, Store
+from hhd_protocol.errors import FormatError
 from hhd_protocol.ids import SessionId, StatementId
 
 from .memory import NOTHING
@@ -117,6 +118,20 @@ def test_a_write_that_fails_leaves_what_was_before_here_and_on_the_shelf(monkeyp
         assert one.title(ONE) == "before" and shelf.pieces == whole
     one.rename(ONE, "at last")
     assert Registry(shelf).title(ONE) == "at last" == one.title(ONE)
+
+
+def test_a_peer_that_sends_too_much_leaves_what_was_before(monkeypatch: pytest.MonkeyPatch) -> None:
+    (one, shelf), (other, _) = in_memory("laptop"), in_memory("desktop")
+    one.rename(ONE, "ours")
+    other.rename(ONE, "theirs")
+    other.rename(TWO, "theirs")
+    whole = list(shelf.pieces)
+    with monkeypatch.context() as patch:
+        patch.setattr(module, "REGISTRY_ENTRIES_MAX", 3)
+        with pytest.raises(FormatError):
+            sync.merge_from(one, sync.copy(other))
+        assert one.title(ONE) == "ours" and one.title(TWO) is None and shelf.pieces == whole and not one.questions()
+    assert sync.merge_from(one, sync.copy(other)) and len(one.questions()) == 1
 
 
 def test_what_another_process_wrote_is_read_before_the_next_word() -> None:

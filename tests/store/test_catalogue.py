@@ -81,14 +81,15 @@ def test_what_a_rolled_back_transaction_put_is_not_there(store: Store) -> None:
     assert store.catalogue.entries() == {_session(1): b"kept"}
 
 
+@pytest.mark.parametrize("place", [0, 3, -1])
 @pytest.mark.parametrize("harm", [_corrupt, _vanish])
-def test_damage_is_found_and_stops_no_writer(store: Store, folder: Path, harm: object) -> None:
+def test_damage_is_found_and_stops_no_writer(store: Store, harm: object, place: int) -> None:
     with store.transaction():
         for number in range(200):
             store.catalogue.put(_session(number), b"%d" % number)
     assert not Check(store).run().findings
     assert callable(harm)
-    harm(store, 3)
+    harm(store, place % store.rows.ledger(b"")[CATALOGUE])
     with pytest.raises(DamagedStoreError):
         store.catalogue.entries()
     found = Check(store).run().findings
