@@ -183,6 +183,17 @@ def _inside(raw: bytes, dice: random.Random) -> bytes:
 @settings(deadline=None, max_examples=150)
 @given(st.integers(0, 2**32), st.integers(0, 9))
 def test_nothing_but_a_format_error_comes_of_any_message(seed: int, how: int) -> None:
+    _bears(seed, how)
+
+
+@pytest.mark.long
+@settings(deadline=None, max_examples=3000)
+@given(st.integers(0, 2**32), st.integers(0, 9))
+def test_nothing_but_a_format_error_comes_of_many_messages(seed: int, how: int) -> None:
+    _bears(seed, how)
+
+
+def _bears(seed: int, how: int) -> None:
     dice = random.Random(seed)
     raw = dice.choice(_messages())
     raw = dice.randbytes(dice.randrange(200)) if how == 0 else _inside(raw, dice) if how > 4 else _mutated(raw, dice)

@@ -130,10 +130,22 @@ STEPS = st.lists(
 
 @settings(deadline=None, max_examples=60)
 @given(STEPS, st.sampled_from([3, 8, 2000]), st.sampled_from([1, 4, 128]))
+@example([("edit", 0, 0, 0, 1), ("edit", 0, 0, 0, 0), ("edit", 1, 0, 0, 1), ("settle", 0), ("edit", 0, 0, 0, 0)], 3, 1)
 @example([("edit", 0, 0, 0, 1), ("edit", 1, 0, 0, 2), ("edit", 1, 0, 0, 3), ("settle", 0), ("edit", 2, 0, 0, 4)], 3, 1)
 def test_any_interleaving_of_edits_and_messages_converges(
     steps: list[tuple[str | int, ...]], history: int, pieces: int
 ) -> None:
+    _converges(steps, history, pieces)
+
+
+@pytest.mark.long
+@settings(deadline=None, max_examples=500)
+@given(STEPS, st.sampled_from([3, 8, 30]), st.sampled_from([1, 4]))
+def test_many_interleavings_converge(steps: list[tuple[str | int, ...]], history: int, pieces: int) -> None:
+    _converges(steps, history, pieces)
+
+
+def _converges(steps: list[tuple[str | int, ...]], history: int, pieces: int) -> None:
     with pytest.MonkeyPatch.context() as patch:
         patch.setattr(module, "HISTORY_MIN", history)
         patch.setattr(module, "PIECES_MAX", pieces)

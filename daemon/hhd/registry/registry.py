@@ -27,7 +27,7 @@ PIECES_MAX = 128
 """Changes kept one by one before they are packed into the whole: each costs a row, reading them all a millisecond."""
 
 HISTORY_MIN = 2000
-"""Changes before history is given up, or a quarter of the registers if that is more: they take a while to load."""
+"""Changes before history is given up, or a sixteenth of the registers if that is more: they take a while to load."""
 
 NUMBER_MAX = 10**14
 """Writes of one writer; only a peer that makes up numbers gets here, and then a new writer begins at 1."""
@@ -248,7 +248,7 @@ class Registry:
         assert document is not None
         changes = document.changes(before)
         self._history += len(changes)
-        if self._history >= max(HISTORY_MIN, len(self._registers.live) // 4):
+        if self._history >= max(HISTORY_MIN, len(self._registers.live) // 16):
             self._begin_anew()
             self._keep_all(whole=whole, subject=subject)
         elif self._pieces >= PIECES_MAX:
@@ -305,7 +305,7 @@ class Registry:
 
     def _mark(self) -> bytes:
         assert self._document is not None
-        return encode([1, *self._document.age, list(self._document.heads()), self._writer])
+        return encode([1, *self._document.age, list(self._document.heads()), self._writer, self._history])
 
     def _load(self, mark: bytes | None) -> None:
         """Read the document from the shelf; what is damaged is made again from what is left."""
@@ -322,7 +322,7 @@ class Registry:
             self._document, self._writer = document, expected[2]
             self._document.begin_life(self._shelf.random(ACTOR_BYTES))
             self._registers = Registers.of(document.entries())
-            self._pieces, self._history = len(kept.pieces), len(document.changes())
+            self._pieces, self._history = len(kept.pieces), expected[3]
             if document.heads() == expected[1]:
                 return
         self._mend(document)
@@ -432,11 +432,11 @@ def _still_said(shown: Shown) -> Iterable[tuple[Register, str]]:
         yield names.register(subject, names.NAME), text
 
 
-def _decoded_mark(mark: bytes | None) -> tuple[tuple[int, bytes], tuple[bytes, ...], Writer] | None:
+def _decoded_mark(mark: bytes | None) -> tuple[tuple[int, bytes], tuple[bytes, ...], Writer, int] | None:
     try:
         match None if mark is None else decode(mark):
-            case [1, int(number), bytes(base), list(heads), str(writer)]:
-                return (number, base), tuple(one for one in heads if isinstance(one, bytes)), Writer(writer)
+            case [1, int(number), bytes(base), list(heads), str(writer), int(history)]:
+                return (number, base), tuple(one for one in heads if isinstance(one, bytes)), Writer(writer), history
     except FormatError:
         pass
     return None

@@ -41,12 +41,14 @@ class Summary:
 class Peer:
     """What is known of a peer's document on one link; forgotten with the link.
 
-    `theirs`: the last they said, None before that. `told`: the last we said.
+    `theirs`: the last they said, None before that. `told`: the last we said. `gave_whole`: the age of the document that
+    went over whole. `owed`: they gave us one and do not know yet that we have it, so they would say nothing more.
     """
 
     theirs: Summary | None = None
     told: Summary | None = None
     gave_whole: tuple[int, bytes] | None = None
+    owed: bool = False
     speaking: bool = False
     sync: Any = field(default_factory=new_sync_state)
     sync_age: tuple[int, bytes] | None = None
@@ -84,6 +86,15 @@ def merge_from(registry: Registry, raw: bytes) -> bool:
 def message_for(registry: Registry, peer: Peer) -> bytes | None:
     """Return the next message for a peer, None while there is nothing to say."""
     mine = _mine(registry)
+    raw = _next(registry, peer, mine)
+    if raw is None and peer.owed:
+        raw = _said(peer, mine, None)
+    if raw is not None:
+        peer.owed = False
+    return raw
+
+
+def _next(registry: Registry, peer: Peer, mine: Summary) -> bytes | None:
     if peer.theirs is None or peer.theirs.age > mine.age:
         if peer.told == mine:
             return None
@@ -118,7 +129,9 @@ def receive(registry: Registry, peer: Peer, raw: bytes) -> bool:
             peer.speaking = True
             return registry.take(lambda document: document.receive(peer.sync, message))
         case [dict(entries), list(changes)]:
-            return _adopt(registry, theirs, entries, changes)
+            changed = _adopt(registry, theirs, entries, changes)
+            peer.owed = True
+            return changed
     raise FormatError("a message about the shared document is in no form known here")
 
 
