@@ -13,7 +13,7 @@ from hhd.base.errors import UsageError
 from hhd.base.text import visible_parts
 from hhd.cli import going
 from hhd.cli.capsule_report import SLICE_MS, described, described_seal, show
-from hhd.cli.run import FOLDER, MODEL
+from hhd.cli.run import FOLDER, MODEL, settling
 from hhd.cli.typed import typed
 
 _FILE = click.argument("file", type=click.Path(path_type=Path, readable=False))
@@ -81,9 +81,7 @@ def step(
 @_MODULE
 @FOLDER
 @MODEL
-@click.option("--ran", metavar="OUTPUT", help="What may have run did run, and said OUTPUT.")
-@click.option("--did-not-run", is_flag=True, help="What may have run did not: run it now.")
-@click.option("--again", is_flag=True, help="Run what may have run again, whatever happened before.")
+@settling
 @_JSON
 def run(
     file: Path,

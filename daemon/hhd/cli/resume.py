@@ -9,7 +9,7 @@ import click
 from hhd import app
 from hhd.cli import going
 from hhd.cli.kept import InStore
-from hhd.cli.run import MODEL
+from hhd.cli.run import MODEL, settling
 
 
 @click.command("resume")
@@ -21,9 +21,7 @@ from hhd.cli.run import MODEL
     help="The folder to work in. [default: where it last was at work on this device]",
 )
 @MODEL
-@click.option("--ran", metavar="OUTPUT", help="What may have run did run, and said OUTPUT.")
-@click.option("--did-not-run", is_flag=True, help="What may have run did not: run it now.")
-@click.option("--again", is_flag=True, help="Run what may have run again, whatever happened before.")
+@settling
 @click.option("--json", "as_json", is_flag=True, help="Print one JSON object, and the conversation nowhere.")
 def command(
     session: str,

@@ -2,13 +2,17 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from pathlib import Path
+from typing import TypeVar
 
 import click
 
 from hhd import app
 from hhd.cli import going
 from hhd.cli.kept import InFile, InStore
+
+Command = TypeVar("Command", bound=Callable[..., object])
 
 FOLDER = click.option(
     "-C",
@@ -17,6 +21,17 @@ FOLDER = click.option(
     help="The folder to work in. [default: the current one]",
 )
 MODEL = click.option("--model", help="A model, or scripted:FILE. [default: name under [model] of config.toml]")
+
+
+def settling(command: Command) -> Command:
+    """The options by which a person says what became of an effect that may have run; read by `going.word`."""
+    for option in (
+        click.option("--again", is_flag=True, help="Run what may have run again, whatever happened before."),
+        click.option("--did-not-run", is_flag=True, help="What may have run did not: run it now."),
+        click.option("--ran", metavar="OUTPUT", help="What may have run did run, and said OUTPUT."),
+    ):
+        command = option(command)
+    return command
 
 
 @click.command("run")
