@@ -5,6 +5,7 @@ from __future__ import annotations
 import time
 
 import pytest
+from tests.sim.checks import Checks
 from tests.sim.running import REQUIRED, Tally, run_world, run_worlds
 
 ALWAYS = 300
@@ -43,6 +44,24 @@ def test_nothing_breaks_in_many_worlds() -> None:
     tally = _box(50_000, 10 * ALWAYS, LONG_SECONDS)
     assert not tally.failures, _stories(tally)
     assert not tally.missing(), tally.told()
+
+
+def test_a_run_that_met_no_trouble_shows_nothing() -> None:
+    tally = run_worlds([])
+    assert tally.missing() == list(REQUIRED)
+    tally.reached.update(REQUIRED[1:])
+    assert tally.missing() == [REQUIRED[0]]
+
+
+def test_a_failing_world_tells_its_whole_story(monkeypatch: pytest.MonkeyPatch) -> None:
+    def breaks(checks: Checks, *_: object) -> None:
+        raise AssertionError("it broke")
+
+    assert run_world(96)[1] is None
+    monkeypatch.setattr(Checks, "at_the_end", breaks)
+    told = _stories(run_worlds([96]))
+    assert "seed 96: it broke" in told and told.endswith("python -m tests.sim 96")
+    assert "the calm begins" in told and " writes laptop." in told
 
 
 def test_a_world_is_the_same_each_time() -> None:
