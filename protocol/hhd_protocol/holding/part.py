@@ -102,8 +102,7 @@ class Part:
             # A leg with work that is in no checkpoint stays, fenced from now on, until its closing checkpoint.
             leg = Leg(token=statement.id, head=statement.head) if statement.to == self.me else None
         elif isinstance(statement, Intent):
-            assert leg is not None
-            leg = replace(leg, running=statement.effect)
+            leg = replace(leg or Leg(token=statement.token, head=self.known.view.main), running=statement.effect)
         return replace(self.learned(statement), tip=statement.id, leg=leg)
 
     def loaded(self) -> Part:
