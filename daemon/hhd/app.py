@@ -11,7 +11,7 @@ if TYPE_CHECKING:  # Each door imports what it opens on, and nothing else.
     from hhd.native.archive import Kept, Original
     from hhd.native.cards import Card
     from hhd.native.reading import Reading
-    from hhd.node.answers import Exported, Forked
+    from hhd.node.answers.made import Exported, Forked
     from hhd.node.capsules import Report
     from hhd.node.control import ControlService
     from hhd.node.ended import Ended

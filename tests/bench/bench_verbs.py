@@ -14,7 +14,7 @@ from typing import Any
 from tests.bench.harness import paired, process, report
 
 TURNS = 5_000
-N = 15
+N = 7
 
 
 def transcript_of(n: int) -> tuple[bytes, bytes]:

@@ -17,7 +17,7 @@ from hhd.base.errors import RefusedError, UsageError
 from hhd.effects.executor import HowSettled, Settlement
 from hhd.node import capsule_file, here, sealed_file, sessions
 from hhd.node import store as door
-from hhd.node.answers import Exported, Forked
+from hhd.node.answers.made import Exported, Forked
 from hhd.node.control import ControlService
 from hhd.node.ended import End
 from hhd.store.check import Check

@@ -16,7 +16,7 @@ from hhd.cli.keyboard import Keyboard
 from hhd.cli.paint import Paper
 
 if TYPE_CHECKING:
-    from hhd.node.answers import Asked
+    from hhd.node.answers.decided import Asked
 
 FOLDER = click.option(
     "-C",

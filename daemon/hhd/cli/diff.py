@@ -14,7 +14,7 @@ from hhd.cli.telling import JSON, SESSION
 if TYPE_CHECKING:
     from collections.abc import Iterator
 
-    from hhd.node.answers import Side
+    from hhd.node.answers.difference import Side
     from hhd.node.folding import Said
 
 

@@ -14,7 +14,7 @@ from hhd.cli import telling
 from hhd.cli.telling import SESSION
 
 if TYPE_CHECKING:
-    from hhd.node.answers import Logged
+    from hhd.node.answers.logged import Logged
 
 FOLLOW_SECONDS = 0.25
 """Between two looks at the store while following: what is new is seen at once, and a core sleeps."""

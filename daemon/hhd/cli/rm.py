@@ -13,7 +13,7 @@ from hhd.cli import telling
 from hhd.cli.telling import JSON, SESSION
 
 if TYPE_CHECKING:
-    from hhd.node.answers import Removal
+    from hhd.node.answers.removal import Removal
 
 
 @click.command("rm")

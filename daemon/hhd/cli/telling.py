@@ -14,7 +14,9 @@ import click
 from hhd.base.text import short
 
 if TYPE_CHECKING:
-    from hhd.node.answers import Device, Forked, Head
+    from hhd.node.answers.device import Device
+    from hhd.node.answers.heads import Head
+    from hhd.node.answers.made import Forked
 
 ID_CHARS = 12
 TITLE_CHARS = 72

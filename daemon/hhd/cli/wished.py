@@ -8,7 +8,7 @@ from hhd.base.text import short
 from hhd.cli.telling import NOTE_CHARS
 
 if TYPE_CHECKING:
-    from hhd.node.answers import Wished
+    from hhd.node.answers.wished import Wished
 
 
 def asked(done: Wished) -> list[str]:

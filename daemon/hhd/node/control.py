@@ -17,20 +17,6 @@ from typing import TYPE_CHECKING
 from hhd.base.errors import RefusedError, UsageError
 from hhd.identity.key import Identity
 from hhd.node import listing, naming, registry, transcripts
-from hhd.node.answers import (
-    Asked,
-    Decided,
-    Device,
-    Difference,
-    Exported,
-    Forked,
-    Heads,
-    Logged,
-    Removal,
-    Shown,
-    Uncertain,
-    Wished,
-)
 from hhd.node.devices import Devices
 from hhd.node.listing import Listed
 from hhd.node.members import members
@@ -39,6 +25,15 @@ from hhd_protocol.bodies import CheckpointBody
 from hhd_protocol.ids import CheckpointId, SessionId
 
 if TYPE_CHECKING:
+    from hhd.node.answers.decided import Asked, Decided, Uncertain
+    from hhd.node.answers.device import Device
+    from hhd.node.answers.difference import Difference
+    from hhd.node.answers.heads import Heads
+    from hhd.node.answers.logged import Logged
+    from hhd.node.answers.made import Exported, Forked
+    from hhd.node.answers.removal import Removal
+    from hhd.node.answers.shown import Shown
+    from hhd.node.answers.wished import Wished
     from hhd.node.lineages import Lineage
     from hhd.node.logbook import Logbook
     from hhd.node.pending import Pending
@@ -57,6 +52,8 @@ class ControlService:
 
     def show(self, name: str, *, head: str | None = None) -> Shown:
         """Return where a session stands, at its main head or at `head`."""
+        from hhd.node.answers.shown import Shown
+
         found = self._session(name)
         at = self._head(found, head)
         token = None
@@ -105,6 +102,7 @@ class ControlService:
         """Return the heads of a session."""
         found = self._session(name)
         lineage = self._lineage(found.id)
+        from hhd.node.answers.heads import Heads
         from hhd.node.heads import HeadsOf
 
         shown = HeadsOf(store=self.store, lineage=lineage, devices=self._devices, picked=found.picked).all()
@@ -178,6 +176,7 @@ class ControlService:
         if checkpoint is None:
             raise RefusedError(f"Session {found.id.hex()[: naming.ID_SHOWN]} has no checkpoint to export yet.")
         from hhd.node import exporting
+        from hhd.node.answers.made import Exported
         from hhd.node.exporting import Seal
 
         seal, target = None, None
@@ -343,6 +342,8 @@ class ControlService:
         fresh: bool = True,
         by: Device | None = None,
     ) -> Forked:
+        from hhd.node.answers.made import Forked
+
         listed = listing.get(self.store, made) or listing.described(self.store, made)
         return Forked(
             session=made.hex(),

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Mapping
 from dataclasses import dataclass
 
-from hhd.node.answers import Device
+from hhd.node.answers.device import Device
 from hhd.node.members import Member
 from hhd.store.catalogue import HALF_BYTES
 from hhd_protocol.crypto import device_text

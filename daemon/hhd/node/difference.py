@@ -9,7 +9,7 @@ from __future__ import annotations
 from dataclasses import dataclass
 
 from hhd.node import transcripts
-from hhd.node.answers import Difference, Side
+from hhd.node.answers.difference import Difference, Side
 from hhd.node.devices import Devices
 from hhd.node.folding import told
 from hhd.node.listing import Listed
@@ -17,7 +17,6 @@ from hhd.store.checkpoints import Checkpoint
 from hhd.store.errors import MissingError, ThinnedError
 from hhd.store.store import Store
 from hhd_protocol.bodies import CheckpointBody, CreateBody, ReleaseBody, TakeoverBody
-from hhd_protocol.heads import Lines
 from hhd_protocol.ids import CheckpointId, StatementId
 
 RECORDS_MAX = 10_000
@@ -100,6 +99,8 @@ class Comparison:
 
     def _walked(self, one: CheckpointId, other: CheckpointId) -> CheckpointId | None:
         """The same, by every checkpoint of the session."""
+        from hhd_protocol.heads import Lines  # Seldom needed, and slow to import.
+
         signed = self.store.statements.all(self.listed.id)
         bodies = {CheckpointId(each.id): each.body for each in signed if isinstance(each.body, CheckpointBody)}
         return Lines(bodies).fork(one, other)

@@ -5,7 +5,7 @@ from __future__ import annotations
 from dataclasses import dataclass
 
 from hhd.node import transcripts
-from hhd.node.answers import Head
+from hhd.node.answers.heads import Head
 from hhd.node.devices import Devices
 from hhd.node.folding import told
 from hhd.node.lineages import Lineage

@@ -11,7 +11,7 @@ from collections.abc import Callable, Iterator
 from dataclasses import dataclass
 
 from hhd.base.errors import UsageError
-from hhd.node.answers import Logged
+from hhd.node.answers.logged import Logged
 from hhd.node.devices import Devices
 from hhd.node.lineages import Lineage
 from hhd.store.errors import MissingError

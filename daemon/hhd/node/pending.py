@@ -12,7 +12,7 @@ from hhd.effects.approvals import Answer, Choice
 from hhd.effects.executor import HowSettled
 from hhd.identity.key import Identity
 from hhd.node import listing
-from hhd.node.answers import Asked, Decided, Uncertain
+from hhd.node.answers.decided import Asked, Decided, Uncertain
 from hhd.node.foreign import described
 from hhd.node.kinds import kind_of
 from hhd.node.listing import State as Listed

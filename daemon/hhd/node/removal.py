@@ -12,7 +12,7 @@ from dataclasses import dataclass, replace
 from hhd.base.errors import RefusedError
 from hhd.identity.key import Identity
 from hhd.node import findings, here
-from hhd.node.answers import Removal
+from hhd.node.answers.removal import Removal
 from hhd.node.lineages import Lineage
 from hhd.node.listing import Listed
 from hhd.store.retention import session_bytes

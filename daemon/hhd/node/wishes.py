@@ -9,7 +9,7 @@ from __future__ import annotations
 from dataclasses import dataclass
 
 from hhd.node import registry as door
-from hhd.node.answers import Wished
+from hhd.node.answers.wished import Wished
 from hhd.node.devices import Devices
 from hhd.node.naming import ID_SHOWN
 from hhd.registry.registers import identifier

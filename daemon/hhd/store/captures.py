@@ -10,13 +10,14 @@ from collections import OrderedDict
 from collections.abc import Callable, Collection, Iterable
 from typing import TypeVar
 
+from hhd.store.checkpoints import capture_ref as capture_ref
 from hhd.store.errors import DamagedStoreError
 from hhd.store.families import Family
 from hhd.store.opened import damaged
 from hhd.store.reading import Reader
 from hhd_protocol.crypto import NONCE_BYTES, content_id
 from hhd_protocol.errors import FormatError
-from hhd_protocol.ids import EpochId, ObjectName, PageId
+from hhd_protocol.ids import ObjectName, PageId
 from hhd_protocol.limits import PIECES_FRAMES_MAX, PIECES_OBJECT_MAX, WORKSPACE_PIECE_BYTES
 from hhd_protocol.objects import Ref, object_name, seal_object
 from hhd_protocol.pieces import PiecesHead, encode_frame, encode_head
@@ -44,13 +45,6 @@ Place = tuple[Ref, int]
 def workspace_of(ref: Ref) -> bytes:
     """Return what a checkpoint says of a capture."""
     return ref.name + ref.epoch
-
-
-def capture_ref(workspace: bytes | None) -> Ref | None:
-    """Return the capture that a checkpoint names, None if it names none."""
-    if workspace is None or len(workspace) != 64:
-        return None
-    return Ref(name=ObjectName(workspace[:32]), epoch=EpochId(workspace[32:]))
 
 
 class CaptureReader:

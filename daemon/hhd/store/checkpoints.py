@@ -12,7 +12,6 @@ import hashlib
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field
 
-from hhd.store.captures import capture_ref
 from hhd.store.errors import DamagedStoreError
 from hhd_protocol.bodies import CheckpointBody
 from hhd_protocol.codec import Value, decode_own, encode
@@ -202,6 +201,13 @@ def _payload(value: Value) -> Payload:
             logs = {str(name): ref for name, one in named.items() if (ref := _ref(one)) is not None}
             return Payload(image=_ref(image), logs=logs, module=Sha256(module) if isinstance(module, bytes) else None)
     raise DamagedStoreError("The payload of a checkpoint is not in the form it was written in.")
+
+
+def capture_ref(workspace: bytes | None) -> Ref | None:
+    """Return the capture that a checkpoint names, None if it names none."""
+    if workspace is None or len(workspace) != 64:
+        return None
+    return Ref(name=ObjectName(workspace[:32]), epoch=EpochId(workspace[32:]))
 
 
 def refs_of(checkpoint: Checkpoint) -> list[Ref]:

@@ -19,9 +19,9 @@ from collections.abc import Callable, Iterable
 from contextlib import AbstractContextManager
 from dataclasses import dataclass, replace
 from pathlib import Path
+from typing import TYPE_CHECKING
 
 from hhd.store import locks
-from hhd.store.captures import CaptureReader, CaptureWriter
 from hhd.store.catalogue import FACTS, Catalogue
 from hhd.store.checkpoints import Checkpoint, decode_checkpoint, refs_of
 from hhd.store.database import Database
@@ -52,6 +52,9 @@ from hhd_protocol.ids import (
     StatementId,
 )
 from hhd_protocol.objects import Ref
+
+if TYPE_CHECKING:
+    from hhd.store.captures import CaptureReader, CaptureWriter
 
 LOOK_SECONDS = 0.05
 """Who lists sessions takes a lock for some microseconds to see whether it is held."""
@@ -319,11 +322,15 @@ class Store:
 
     def capture_reader(self, family: FamilyId, ref: Ref) -> CaptureReader:
         """Return a reader of a capture; raises DamagedStoreError if it is none, ThinnedError if it is not here."""
+        from hhd.store.captures import CaptureReader  # With all of workspace: most who open a store have no use for it.
+
         return CaptureReader(self.reader(family), self.families.get(family), ref)
 
     def capture_writer(self, family: FamilyId, last: Ref | None) -> CaptureWriter:
         """Return a writer of the capture after `last`. Full objects become durable one by one, the last one with
         the transaction that `finish` is called in."""
+        from hhd.store.captures import CaptureWriter
+
         before = None if last is None else self.capture_reader(family, last)
         return CaptureWriter(self.families.get(family), self._keep_capture, self.random, before)
 

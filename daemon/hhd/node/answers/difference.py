@@ -1,0 +1,35 @@
+"""Two heads of a session compared."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+from hhd.node.answers.device import Device
+from hhd.node.folding import Said
+
+
+@dataclass(frozen=True, kw_only=True)
+class Side:
+    """One side of a difference: a head, and what was done past the place where the two part."""
+
+    head: str
+    device: Device
+    at_ms: int
+    token: int | None
+    turns: int
+    calls: int
+    files: tuple[str, ...]
+    lines: tuple[Said, ...]
+
+
+@dataclass(frozen=True, kw_only=True)
+class Difference:
+    """Two heads from where they part: `fork` is the checkpoint (None: nothing in common), `turn` the number of model
+    calls before it (None: not known)."""
+
+    session: str
+    title: str
+    fork: str | None
+    turn: int | None
+    one: Side
+    other: Side

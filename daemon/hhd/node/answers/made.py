@@ -1,0 +1,38 @@
+"""What was made of a session: another, or a file."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+from dataclasses import dataclass
+
+from hhd.base.files import Buffer
+from hhd.node.answers.device import Device
+
+
+@dataclass(frozen=True, kw_only=True)
+class Forked:
+    """A new session of the same family: from which session and checkpoint, if that is known here or said.
+
+    `fresh`: False where it was there already. `by`: the device that sealed the capsule it was made of, None if none
+    did.
+    """
+
+    session: str
+    title: str
+    state: str
+    origin: str | None
+    checkpoint: str | None
+    fresh: bool = True
+    by: Device | None = None
+
+
+@dataclass(frozen=True, kw_only=True)
+class Exported:
+    """A session as a capsule file in `parts`: at which checkpoint, and sealed to which device (None: to none)."""
+
+    session: str
+    title: str
+    checkpoint: str
+    to: Device | None
+    sealed: bool
+    parts: Iterable[Buffer]
