@@ -185,7 +185,7 @@ class _Taking:
                 paths.update({one.path} if not there else differing(only, below, Memory(), sha256=sha256, now_ns=now))
         attributes = {*listed.attribute_files, *(p for p in paths if p.rpartition(b"/")[2] == b".gitattributes")}
         if may_convert(self.view, attributes, below):
-            paths.update(differing(listed.files(), below, self.memory, sha256=sha256, now_ns=now))
+            paths.update(differing(listed.files, below, self.memory, sha256=sha256, now_ns=now))
         return paths
 
     def _named(self, found: Status, below: Below) -> Iterator[bytes]:

@@ -56,22 +56,27 @@ def differing(
 ) -> Iterator[bytes]:
     """Yield the paths of `tracked` (path, object id) whose files hold other bytes than their objects.
 
-    What is not a readable file is left to git's own comparison.
+    What is not a readable file is left to git's own comparison. A look at each file goes by its path, which is fast,
+    since only what it tells of a file seen before is trusted; what is read is reached without following a link.
     """
-    kept = {}
+    top, before, kept = os.fsencode(below.folder) + b"/", memory.raw, {}
     for path, object_id in tracked:
-        parts = tuple(path.split(b"/"))
         try:
-            found = below.stat(parts)
-            if found is None or not stat.S_ISREG(found.st_mode):
-                continue
-            stamp = stamp_of(found)
-            known = memory.raw.get(path) == (stamp, object_id)
-            if not known and _object_id(below.open(parts), found.st_size, sha256=sha256) != object_id:
-                yield path
-                continue
-            if is_settled(stamp, now_ns):
-                kept[path] = (stamp, object_id)
+            stamp = stamp_of(os.lstat(top + path))
+            known = before.get(path)
+            if known is None or known[0] != stamp or known[1] != object_id:
+                parts = tuple(path.split(b"/"))
+                found = below.stat(parts)
+                if found is None or not stat.S_ISREG(found.st_mode):
+                    continue
+                stamp = stamp_of(found)
+                if _object_id(below.open(parts), found.st_size, sha256=sha256) != object_id:
+                    yield path
+                    continue
+                if not is_settled(stamp, now_ns):
+                    continue
+                known = (stamp, object_id)
+            kept[path] = known
         except (OSError, LinkInTheWay, ValueError):
             continue
     memory.raw = kept

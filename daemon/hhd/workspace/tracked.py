@@ -3,8 +3,8 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Iterator
 from dataclasses import dataclass
+from functools import cached_property
 
 from hhd.workspace.view import View
 from hhd_protocol.workspace import Flag
@@ -35,12 +35,10 @@ class Tracked:
     submodules: tuple[bytes, ...]
     attribute_files: tuple[bytes, ...]
 
-    def files(self) -> Iterator[tuple[bytes, bytes]]:
+    @cached_property
+    def files(self) -> list[tuple[bytes, bytes]]:
         """Path and object of each plain file without a flag or a conflict."""
-        for record in self.raw.split(b"\0")[:-1]:
-            if record.startswith(b"H 100"):
-                one = _one(record)
-                yield one.path, one.object
+        return [(one.path, one.object) for record in self.raw.split(b"\0")[:-1] if (one := _file(record)) is not None]
 
 
 def tracked(view: View) -> Tracked:
@@ -53,6 +51,10 @@ def tracked(view: View) -> Tracked:
         submodules=tuple(one.path for one in notable if one.mode == SUBMODULE and one.stage == 0),
         attribute_files=tuple(one.path for one in notable if one.path.rpartition(b"/")[2] == b".gitattributes"),
     )
+
+
+def _file(record: bytes) -> One | None:
+    return _one(record) if record.startswith(b"H 100") else None
 
 
 def _one(record: bytes) -> One:
