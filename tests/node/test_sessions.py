@@ -12,9 +12,12 @@ from tests.node.stored import Laptop
 from tests.node.test_run import GLOB, Bench, Person
 
 from hhd.effects.executor import HowSettled, Settlement
-from hhd.node import capsules, listing, sessions
+from hhd.node import capsules, listing, programs, sessions
+from hhd.node.capsule_session import CapsuleSession
 from hhd.node.ended import End
 from hhd.node.listing import State
+from hhd.node.sessions import StoredSession
+from hhd.runtime.outcomes import Slice, StopFlag
 from hhd.store.check import Check
 from hhd.store.errors import BusyError
 from hhd_protocol import capsule
@@ -133,3 +136,26 @@ def test_a_session_that_has_ended_is_finished_and_still_tells_what_it_said(lapto
     (head,) = laptop.store.heads(session)
     value = sessions.loaded(laptop.store, session, head)
     assert value.at is At.FINISHED and value.execution is None and b"One." in b"".join(value.transcript)
+
+
+def test_a_busy_program_cut_anywhere_is_in_the_store_what_it_is_in_a_capsule(laptop: Laptop, tmp_path: Path) -> None:
+    """Pages that the runtime says changed are all that did: each checkpoint is whole, by its content digest."""
+    args = programs.encode_args({"iterations": "400000"})
+    session = sessions.create(laptop.store, laptop.me, program="spin", args=args)
+    path, stop = tmp_path / "spin.hhd", StopFlag()
+    capsules.new("spin", path, args={"iterations": "400000"}, embed=True, force=False)
+    digests = []
+    with CapsuleSession(path) as kept:
+        while kept.standing.at is not At.FINISHED:
+            kept.advance(Slice(checks=70_000), stop)
+            digests.append(kept.capsule.content_digest())
+    number = 0
+    while number < len(digests):
+        with StoredSession(laptop.store, laptop.me, session) as stored:
+            for _ in range(3):  # Then another process goes on.
+                if stored.standing.at is not At.FINISHED:
+                    stored.advance(Slice(checks=70_000), stop)
+                    (head,) = laptop.store.heads(session)
+                    assert sessions.loaded(laptop.store, session, head).content_digest() == digests[number]
+                    number += 1
+    assert number > 5
