@@ -99,13 +99,14 @@ def _away(place: Path, target: Path) -> None:
 def _repository(source: Path) -> Path:
     dice = random.Random(1)
     words = ["".join(dice.choices("etaoinshrdlu", k=dice.randint(3, 9))) for _ in range(3000)]
+    pool = " ".join(dice.choices(words, k=400_000)).encode()
     source.mkdir()
     _git(source, "init", "-q", "-b", "main")
     for number in range(FILES):
         folder = source / f"d{number % 200}"
         folder.mkdir(exist_ok=True)
-        text = " ".join(dice.choices(words, k=FILE_BYTES // 6)).encode()
-        (folder / f"f{number // 200}").write_bytes((text * 2)[:FILE_BYTES])
+        parts = (dice.randrange(len(pool) - 1000) for _ in range(FILE_BYTES // 1000))
+        (folder / f"f{number // 200}").write_bytes(b"".join(pool[at : at + 1000] for at in parts))
     _git(source, "add", "-A")
     _git(source, "-c", "user.name=a", "-c", "user.email=a@b", "commit", "-qm", "one")
     return source

@@ -182,7 +182,7 @@ def test_killed_while_it_recovers_it_is_still_one_of_them(scene: Scene, tmp_path
 
 @pytest.mark.long
 def test_killed_again_and_again_while_it_recovers(scene: Scene, tmp_path: Path) -> None:
-    _kill_the_recovery(scene, tmp_path, 5, 3)
+    _kill_the_recovery(scene, tmp_path, 17, 7)
 
 
 def _fill_the_disk(scene: Scene, tmp_path: Path, step: int) -> None:
@@ -209,8 +209,8 @@ def test_a_disk_that_fills_at_some_writes_leaves_the_old(scene: Scene, tmp_path:
 
 
 @pytest.mark.long
-def test_a_disk_that_fills_at_any_write_leaves_the_old(scene: Scene, tmp_path: Path) -> None:
-    _fill_the_disk(scene, tmp_path, 1)
+def test_a_disk_that_fills_at_every_other_write_leaves_the_old(scene: Scene, tmp_path: Path) -> None:
+    _fill_the_disk(scene, tmp_path, 2)
 
 
 def test_without_recovery_a_kill_leaves_a_mix(tmp_path: Path) -> None:

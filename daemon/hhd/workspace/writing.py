@@ -87,12 +87,6 @@ def _target(blob: bytes, source: Blobs | None) -> bytes:
     return target
 
 
-def room_for(folder: int, bytes_needed: int) -> bool:
-    """Whether the file system of `folder` has room for so many bytes; what it says is a hint, not a promise."""
-    found = os.fstatvfs(folder)
-    return found.f_bavail * found.f_frsize >= bytes_needed
-
-
 def same_file(found: os.stat_result, node: Node) -> bool:
     """Whether kind and mode of what is there are those of `node`; for the bytes, read it."""
     if node.what is What.LINK:
