@@ -252,7 +252,7 @@ print(resource.getrusage(resource.RUSAGE_SELF).ru_maxrss // 1024)
 @pytest.mark.long
 def test_a_gigabyte_of_untracked_files_goes_through_little_memory(tmp_path: Path) -> None:
     source = repository(tmp_path / "source")
-    block = os.urandom(1 << 20)
+    block = os.urandom(1 << 12) * 256
     for number in range(8):
         with open(source / f"big{number}", "wb") as file:
             for at in range(128):
