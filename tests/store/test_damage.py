@@ -79,6 +79,14 @@ def test_damage_to_stores_never_seen_before_is_noticed_or_harmless() -> None:
                     raise
 
 
+def test_a_row_that_only_reading_all_finds_makes_its_session_unsound() -> None:
+    """A way in the tree is damaged: the row is there for who reads all, and not for who asks for its name."""
+    with small_store(13) as made:
+        at = 29986
+        told = examine(made, made.raw[:at] + bytes((made.raw[at] ^ 4,)) + made.raw[at + 1 :])
+        assert isinstance(told, str) or len(told.sound) < 2
+
+
 def test_sampled_truncations_are_noticed_orharmless(small: Small) -> None:
     for size in [0, 1, 99, 100, 512, *range(4096, len(small.raw), 4096), len(small.raw) - 1]:
         assert not harmless(examine(small, small.raw[:size])), size

@@ -115,7 +115,7 @@ class Check:
                 try:
                     value = self._store.rows.opened(name, sealed)
                     if table == ROWS:
-                        self._store.rows.remember(name, value)
+                        self._store.rows.remember(name, sealed, value)
                 except DamagedStoreError:
                     self.bad_rows.add(name)
                     self.report.add(f"row {name.hex()} of {TABLES[table]}", "its seal does not hold")

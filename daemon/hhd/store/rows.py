@@ -38,7 +38,7 @@ class Rows:
         self._database, self._random = database, random
         self._name_key, self._seal_key = derive(local_key, "row-names"), derive(local_key, "rows")
         self._lengths: dict[tuple[str, bytes], int] = {}
-        self._remembered: dict[bytes, bytes] = {}
+        self._remembered: dict[bytes, tuple[bytes, bytes]] = {}
         self._room = 0
 
     def name(self, table: str, scope: bytes, key: bytes) -> bytes:
@@ -53,25 +53,27 @@ class Rows:
     def get(self, table: str, scope: bytes, key: bytes) -> bytes | None:
         """Return the value of a row, None if there is no such row; raises DamagedStoreError."""
         name = self.name(table, scope, key)
-        if (known := self._remembered.get(name)) is not None:
-            return known
         sealed = self._database.blob("SELECT sealed FROM rows WHERE name=?", name)
-        return None if sealed is None else self.opened(name, sealed, table)
+        if sealed is None:
+            return None
+        known = self._remembered.get(name)
+        return known[1] if known is not None and known[0] == sealed else self.opened(name, sealed, table)
 
     @contextmanager
     def remembering(self) -> Iterator[None]:
-        """Within a snapshot: what `remember` is given is not read and opened again."""
+        """Within a snapshot: what `remember` is given is not opened again. It is looked up again: damage may hide a
+        row from who asks for its name, and not from who reads all."""
         self._room = REMEMBERED_BYTES_MAX
         try:
             yield
         finally:
             self._remembered, self._room = {}, 0
 
-    def remember(self, name: bytes, value: bytes) -> None:
+    def remember(self, name: bytes, sealed: bytes, value: bytes) -> None:
         """Note what the row `name` holds, while there is room."""
-        self._room -= len(value)
+        self._room -= 2 * len(value)
         if self._room > 0:
-            self._remembered[name] = value
+            self._remembered[name] = sealed, value
 
     def opened(self, name: bytes, sealed: bytes, table: str = "rows") -> bytes:
         """Return what a row holds; raises DamagedStoreError if its seal does not hold."""
