@@ -10,7 +10,7 @@ from __future__ import annotations
 import os
 import secrets
 import shutil
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from pathlib import Path
 
 from hhd.base.beneath import Below, LinkInTheWay
@@ -253,24 +253,30 @@ class _Work:
             "GIT_ALTERNATE_OBJECT_DIRECTORIES": str(self.store),
         }
         git = Git(self.folder, git_dir=self.git_dir, apart=apart)
+        heads = (repository.operation.heads if repository.operation else ()) + (
+            () if repository.head is None else (repository.head,)
+        )
+        whole = self._is_whole(git, heads)
         try:
-            take_packs(git, repository.history.packs, self.get)
+            if not whole:  # Else the packs hold nothing that is not here: most often, the commit is an old one.
+                take_packs(git, repository.history.packs, self.get)
         except HostileCapture as error:
             if repository.history.shallow:  # Perhaps only because the repository here is complete, and lacks a base.
                 raise NotOurs(f"{self.folder} is left alone: {error}") from error
             raise
         store_blobs(git, repository, self.get, self.stage / "blobs")
-        heads = (repository.operation.heads if repository.operation else ()) + (
-            () if repository.head is None else (repository.head,)
-        )
         insist_on_present(git, heads, "commit")
         insist_on_present(git, (one.object for one in repository.index if one.mode not in (0, SUBMODULE)), "blob")
-        if heads:
-            try:
-                git.run("rev-list", "--quiet", "--objects", *(one.hex() for one in heads), "--not", "--all")
-            except GitFailed as error:
-                raise NotOurs(f"{self.folder} is left alone: it lacks a part of the history.") from error
+        if not whole and not self._is_whole(git, heads):
+            raise NotOurs(f"{self.folder} is left alone: it lacks a part of the history.")
         return git
+
+    def _is_whole(self, git: Git, commits: Sequence[bytes]) -> bool:
+        """Whether `commits` are here with all they reach."""
+        if not commits:
+            return True
+        ids = [one.hex() for one in commits]
+        return git.line("rev-list", "--quiet", "--objects", *ids, "--not", "--all") is not None
 
     def _keep_objects(self) -> None:
         """Move what came into the repository: objects that nothing names yet change nothing there."""
