@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING
 from hhd import app
 from hhd.base.errors import Exit, RefusedError, RolledBackError
 from hhd.base.text import visible, visible_bytes
-from hhd.cli.typed import typed as typed
+from hhd.cli.typed import typed
 from hhd_protocol.limits import EFFECT_BYTES_MAX
 
 if TYPE_CHECKING:

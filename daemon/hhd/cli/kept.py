@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Protocol
 
 from hhd import app
 from hhd.base.text import visible
-from hhd.cli.capsule_report import typed
+from hhd.cli.typed import typed
 
 if TYPE_CHECKING:
     from hhd.cli.foreground import Foreground

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import sys
 import time
 from typing import TYPE_CHECKING
 
@@ -11,6 +12,7 @@ import click
 from hhd import app
 from hhd.base.text import short
 from hhd.cli import telling
+from hhd.cli.lines import write
 from hhd.cli.telling import SESSION
 
 if TYPE_CHECKING:
@@ -48,7 +50,8 @@ def command(session: str, follow: bool, since: str | None, as_json: bool) -> Non
 
 
 def _tell(one: Logged, as_json: bool) -> None:
-    telling.write((json.dumps(telling.plain(one)) if as_json else line(one)) + "\n")
+    write((json.dumps(telling.plain(one)) if as_json else line(one)) + "\n")
+    sys.stdout.flush()
 
 
 def line(one: Logged) -> str:

@@ -5,13 +5,13 @@ from __future__ import annotations
 import dataclasses
 import datetime
 import json
-import sys
 from collections.abc import Iterable
 from typing import TYPE_CHECKING, Any
 
 import click
 
 from hhd.base.text import short
+from hhd.cli.lines import write
 
 if TYPE_CHECKING:
     from hhd.node.answers.device import Device
@@ -53,13 +53,6 @@ def as_object(value: Any, **more: Any) -> None:
 def lines(texts: Iterable[str]) -> None:
     """Print lines that are safe to print, all at once."""
     write("".join(f"{text}\n" for text in texts))
-
-
-def write(text: str) -> None:
-    """Print a text that is safe to print; what this terminal's encoding lacks becomes an escape."""
-    encoding = sys.stdout.encoding or "ascii"
-    sys.stdout.write(text.encode(encoding, "backslashreplace").decode(encoding))
-    sys.stdout.flush()
 
 
 def title(text: str) -> str:
