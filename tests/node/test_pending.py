@@ -157,7 +157,9 @@ def test_an_answer_counts_for_the_very_text_that_was_shown(laptop: Laptop, askin
     elsewhere.mkdir()
     verbs.decide(name, None, shown=verbs.asked(name).shown, agreed=True)
     repo, laptop.repo = laptop.repo, elsewhere
-    assert go(laptop, asking).status == 3 and runs(laptop) == 0, "another folder is another question"
+    person = Person()
+    assert go(laptop, asking, person).status == 3 and runs(laptop) == 0, "another folder is another question"
+    assert "echo x >> runs" in person.screen, "which the person is asked anew"
     laptop.repo = repo
     assert go(laptop, asking, Person(words=[])).end is End.WAITING and runs(laptop) == 1
 
