@@ -268,3 +268,23 @@ PIECES_OBJECT_MAX = 65_536
 
 PIECES_FRAMES_MAX = 254
 """Frames of one object of pieces: each is a segment, the head another."""
+CONTROL_REQUEST_BYTES_MAX = 16 * 1024 * 1024
+"""One message of a client: a capsule to import is the largest; larger ones the command takes in itself."""
+
+CONTROL_ANSWER_BYTES_MAX = 64 * 1024 * 1024
+"""One message of the daemon: a list of 100,000 sessions is some 40 MB; longer things come as streams."""
+
+CONTROL_PART_BYTES_MAX = 256 * 1024
+"""Bytes in one event of a stream of bytes: what a slow reader leaves waiting is a few of them."""
+
+CONTROL_VERSIONS_MAX = 16
+"""Versions in a hello: more than will be spoken at a time."""
+
+CONTROL_VERSION_BYTES_MAX = 64
+"""The name of a release of hhd in a hello."""
+
+CONTROL_VERB_BYTES_MAX = 64
+"""The name of a verb: ours have at most 14 letters."""
+
+CONTROL_SENTENCE_BYTES_MAX = 64 * 1024
+"""What an error says: a sentence, which may name a path or list sessions."""
