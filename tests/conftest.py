@@ -13,6 +13,7 @@ import pytest
 def _own_folders(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     for kind in ("CONFIG", "DATA", "CACHE", "WORKSPACES"):
         monkeypatch.setenv(f"HHD_{kind}_HOME", str(tmp_path / f"hhd-{kind.lower()}"))
+    monkeypatch.delenv("XDG_RUNTIME_DIR", raising=False)
 
 
 @pytest.hookimpl(wrapper=True)

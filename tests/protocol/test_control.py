@@ -69,7 +69,8 @@ def test_the_bounds_in_the_spec_are_those_of_the_code() -> None:
     "value",
     [
         None, [], "hello", {}, {"id": 1}, {"id": 1, "cancel": False}, {"id": 1, "cancel": 1},
-        {"id": -1, "cancel": True}, {"id": True, "cancel": True}, {"id": 2**53, "cancel": True}, {"id": 1, "cancel": True, "more": 1},
+        {"id": -1, "cancel": True}, {"id": True, "cancel": True},
+        {"id": 2**53, "cancel": True}, {"id": 1, "cancel": True, "more": 1},
         {"id": 1, "verb": "", "arguments": {}}, {"id": 1, "verb": "x" * 65, "arguments": {}},
         {"id": 1, "verb": "show", "arguments": []}, {"id": 1, "verb": b"show", "arguments": {}},
         {"versions": [], "hhd": "1"}, {"versions": [1, 2], "hhd": "1"}, {"versions": [1, 1], "hhd": "1"},

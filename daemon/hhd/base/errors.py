@@ -44,3 +44,11 @@ class UncertainError(UserError):
     """It cannot be known what happened; the sentence says what to run next."""
 
     exit = Exit.UNCERTAIN
+
+
+def error_of(exit: Exit, sentence: str) -> UserError:
+    """Return the error that ends in `exit`: one that happened in another process, and is said in this one."""
+    for kind in (UsageError, RefusedError, RolledBackError, UncertainError):
+        if kind.exit == exit:
+            return kind(sentence)
+    return UserError(sentence)

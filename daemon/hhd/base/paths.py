@@ -28,15 +28,22 @@ def cache_folder() -> Path:
 def workspaces_folder() -> Path:
     """Where working folders of ours are made, for sessions whose own folder must not be touched, or is not here.
 
-    Not below any of the above: tools of a session work in it. `HHD_WORKSPACES_HOME` overrides `~/hhd`.
+    Not below any of the others: tools of a session work in it. `HHD_WORKSPACES_HOME` overrides `~/hhd`.
     """
     chosen = os.environ.get("HHD_WORKSPACES_HOME")
     return Path(chosen) if chosen else Path.home() / "hhd"
 
 
+def runtime_folder() -> Path | None:
+    """Where sockets of this login are; None where the system has no such place (macOS, a login without systemd)."""
+    chosen = os.environ.get("XDG_RUNTIME_DIR")
+    return Path(chosen) / "hhd" if chosen and os.path.isabs(chosen) else None
+
+
 def own_folders() -> tuple[Path, ...]:
-    """All of the above, links resolved: what no tool of a session comes near."""
-    return tuple(folder().resolve() for folder in (data_folder, config_folder, cache_folder))
+    """All that are ours, and where the daemon's socket is, links resolved: what no tool of a session comes near."""
+    folders = (data_folder(), config_folder(), cache_folder(), runtime_folder())
+    return tuple(folder.resolve() for folder in folders if folder is not None)
 
 
 def private_folder(folder: Path) -> Path:

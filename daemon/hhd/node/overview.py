@@ -4,10 +4,11 @@ from __future__ import annotations
 
 import operator
 from collections.abc import Mapping
-from typing import TYPE_CHECKING, NamedTuple
+from typing import TYPE_CHECKING
 
 from hhd.node import listing
-from hhd.node.listing import Listed, State
+from hhd.node.listed import Listed, State
+from hhd.node.listed import Overview as Overview
 from hhd.node.registry import device_names, is_behind
 from hhd.node.this_device import known_identity, store_folder
 from hhd.store.errors import DamagedStoreError
@@ -17,19 +18,6 @@ from hhd_protocol.ids import DeviceId
 
 if TYPE_CHECKING:
     from hhd.store.store import Store
-
-
-class Overview(NamedTuple):
-    """Sessions, newest first; `names` of devices by the first half of their ids; how many `questions` are open.
-
-    `device`: this one. `archived`: how many were left out for being archived.
-    """
-
-    sessions: list[Listed]
-    names: Mapping[bytes, str]
-    device: DeviceId
-    questions: int = 0
-    archived: int = 0
 
 
 def overview(query: str = "", *, with_archived: bool = False) -> Overview:

@@ -1,0 +1,155 @@
+"""One session in a list, as a value: what is shown of it on one line.
+
+Read by `hhd ls`, which is quick because it imports no more than it needs: no store, no seal.
+"""
+
+from __future__ import annotations
+
+import enum
+import functools
+from collections.abc import Iterable, Iterator, Mapping
+from typing import NamedTuple, cast
+
+from hhd_protocol.codec import Value, decode_own, encode
+from hhd_protocol.errors import FormatError, NewerVersionError
+from hhd_protocol.ids import CheckpointId, DeviceId, SessionId
+from hhd_protocol.limits import PATH_HINT_BYTES_MAX, TITLE_BYTES_MAX
+
+VERSION = 1
+WORDS_BYTES_MAX = 256
+"""The name of a program, or what a session waits for: a few words; longer ones are cut."""
+
+
+class State(enum.StrEnum):
+    """What a session is doing, in the words that a person reads."""
+
+    RUNNING = "running"
+    WAITING = "waiting for you"
+    PAUSED = "paused"
+    FINISHED = "finished"
+    FAILED = "failed"
+    UNCERTAIN = "uncertain"
+    FENCED = "fenced"
+    DAMAGED = "damaged"
+
+
+_STATES: Mapping[object, State] = {state.value: state for state in State}
+
+
+class Listed(NamedTuple):
+    """One session in a list. A named tuple, since ten thousand are made for each `hhd ls`; change it by `_replace`.
+
+    `owner`: the device that may advance it; `token`: the number of its token. `heads`: how many there are, more than
+    one compete. `picked`: the head a person prefers. `at_ms`: wall clock of the last change, for showing only.
+    `waiting`: what for, in words. `folder`: where it works, a hint. `opening`: the first words of the session, its
+    title until a person gave it one. `asked`: how many facts two devices gave without knowing of each other.
+
+    `title` (once a person gave one), `archived`, `picked` and `asked` are the shared document's: `put` sets them from
+    there, whatever it is given. A title given to `put` is taken for the opening.
+    """
+
+    id: SessionId
+    title: str
+    program: str = ""
+    state: State = State.PAUSED
+    owner: DeviceId = DeviceId(b"")
+    token: int = 0
+    heads: int = 1
+    archived: bool = False
+    picked: CheckpointId | None = None
+    at_ms: int = 0
+    turns: int = 0
+    waiting: str = ""
+    folder: str = ""
+    opening: str = ""
+    asked: int = 0
+
+    @property
+    def row(self) -> list[Value]:
+        """The same as a value."""
+        return [VERSION, *self]  # type: ignore[list-item]
+
+    def encoded(self) -> bytes:
+        """Return the value for the catalogue; texts past their bounds are cut and end in an ellipsis."""
+        texts = {
+            "title": clipped(self.title, TITLE_BYTES_MAX),
+            "opening": clipped(self.opening, TITLE_BYTES_MAX),
+            "program": clipped(self.program, WORDS_BYTES_MAX),
+            "waiting": clipped(self.waiting, WORDS_BYTES_MAX),
+            "folder": clipped(self.folder, PATH_HINT_BYTES_MAX),
+            "state": self.state.value,
+        }
+        return encode(self._replace(**texts).row)  # type: ignore[arg-type]
+
+
+_KINDS = (int, bytes, str, str, str, bytes, int, int, bool, bytes, int, int, str, str, str, int)
+_FIELDS = tuple(frozenset({kind, type(None)} if place == 9 else {kind}) for place, kind in enumerate(_KINDS))
+"""What each field of an entry may be: its version, then the fields of `Listed`, of which only `picked` may be none."""
+
+
+def decoded(raw: bytes) -> Listed:
+    """Return what `Listed.encoded` gave; raises FormatError, NewerVersionError."""
+    return decoded_all([raw])[0]
+
+
+def decoded_all(values: Iterable[bytes]) -> list[Listed]:
+    """Return what `Listed.encoded` gave, each; raises FormatError, NewerVersionError."""
+    together, found = list(values), list[Listed]()
+    for begin in range(0, len(together), _ARRAY_MAX):
+        part = together[begin : begin + _ARRAY_MAX]
+        fields = decode_own(b"\x99" + len(part).to_bytes(2, "big") + b"".join(part))
+        if type(fields) is not list or len(fields) != len(part):
+            raise FormatError("entries of the catalogue are not in the form they were written in")
+        found += of_rows(fields)
+    return found
+
+
+_ARRAY_MAX = 0xFFFF
+"""Values that one CBOR array with two bytes of length holds."""
+
+_made = functools.partial(tuple.__new__, Listed)
+
+
+def of_rows(entries: list[Value]) -> Iterator[Listed]:
+    """Return what `Listed.row` gave, each; raises FormatError, NewerVersionError.
+
+    A column at a time, which takes a third of the time.
+    """
+    if set(map(type, entries)) != {list}:
+        raise FormatError("an entry of the catalogue is not a list of fields")
+    rows = cast(list[list[Value]], entries)
+    if any(row and type(row[0]) is int and row[0] > VERSION for row in rows):
+        raise NewerVersionError("an entry of the catalogue was written by a newer hhd")
+    if set(map(len, rows)) != {len(_FIELDS)}:
+        raise FormatError("an entry of the catalogue has other fields than it was written with")
+    columns = list(zip(*rows, strict=True))
+    if not all(set(map(type, column)) <= kinds for column, kinds in zip(columns, _FIELDS, strict=True)):
+        raise FormatError("an entry of the catalogue has fields of other kinds than it was written with")
+    if set(columns[0]) != {VERSION} or not set(columns[4]) <= _STATES.keys():
+        raise FormatError("an entry of the catalogue is not in the form it was written in")
+    columns[4] = tuple([_STATES[state] for state in columns[4]])
+    return cast(Iterator[Listed], map(_made, zip(*columns[1:], strict=True)))
+
+
+def clipped(text: str, bytes_max: int) -> str:
+    """Return `text`, or as much of its begin as fits `bytes_max` of UTF-8 with an ellipsis behind.
+
+    Lone surrogates, which have no UTF-8, become question marks.
+    """
+    raw = text.encode("utf-8", "replace")
+    if len(raw) <= bytes_max:
+        return raw.decode("utf-8")
+    return raw[: bytes_max - 3].decode("utf-8", "ignore") + "…"
+
+
+class Overview(NamedTuple):
+    """Sessions, newest first; `names` of devices by the first half of their ids; how many `questions` are open.
+
+    `device`: this one. `archived`: how many were left out for being archived.
+    """
+
+    sessions: list[Listed]
+    names: Mapping[bytes, str]
+    device: DeviceId
+    questions: int = 0
+    archived: int = 0
