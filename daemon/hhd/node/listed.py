@@ -67,7 +67,7 @@ class Listed(NamedTuple):
     @property
     def row(self) -> list[Value]:
         """The same as a value."""
-        return [VERSION, *self]  # type: ignore[list-item]
+        return [VERSION, *self]
 
     def encoded(self) -> bytes:
         """Return the value for the catalogue; texts past their bounds are cut and end in an ellipsis."""
