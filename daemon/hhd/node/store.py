@@ -25,6 +25,7 @@ if TYPE_CHECKING:  # What one verb needs is imported by that verb: most only ope
     from hhd.store.check import Report
     from hhd.store.repair import Repaired
     from hhd.store.retention import Swept
+    from hhd_protocol.ids import CheckpointId
 
 PLAIN_ORIGINALS = "originals"
 """The folder in which an earlier hhd kept originals of native sessions in plain text."""
@@ -76,11 +77,21 @@ def collect(*, dry_run: bool) -> tuple[Swept, int]:
     with opened() as store:
         if not dry_run:
             originals.move_in(store)
-        swept = sweep(store, keep_days=config.load().store.keep_days, dry_run=dry_run)
+        swept = sweep(store, keep_days=config.load().store.keep_days, picked=_picked(store), dry_run=dry_run)
         before = (store_folder() / FILE).stat().st_size
         if not dry_run and store.database.bytes_free() * 4 > store.database.bytes_used():
             store.database.shrink()
         return swept, before - (store_folder() / FILE).stat().st_size
+
+
+def _picked(store: Store) -> set[CheckpointId]:
+    """The heads that a person prefers; raises DamagedStoreError where it is not known which."""
+    from hhd.node import listing, registry
+
+    registry.catch_up(store)
+    with store.transaction():
+        known = [listing.facts(store, half).picked for half in store.facts.entries()]
+    return {one for one in known if one is not None}
 
 
 @dataclass(frozen=True, kw_only=True)

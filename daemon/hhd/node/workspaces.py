@@ -126,12 +126,13 @@ class Workspaces:
         if bytes_max is not None:
             wanted = replace(wanted, bytes_max=bytes_max)
         commons = self.store.commons()
-        before = self._last(top, commons)
-        writer = self.store.capture_writer(commons, None if before is None else before.reader.ref)
-        made = capture(top, None if before is None else before.reader.capture(), writer.put, wanted=wanted)
-        with self.store.transaction():
-            ref = writer.finish(made)
-            Folders(self.store).note(top, commons, ref)
+        with self.store.shelf.held():  # No session is advanced: `gc` cannot know that objects wait for their root.
+            before = self._last(top, commons)
+            writer = self.store.capture_writer(commons, None if before is None else before.reader.ref)
+            made = capture(top, None if before is None else before.reader.capture(), writer.put, wanted=wanted)
+            with self.store.transaction():
+                ref = writer.finish(made)
+                Folders(self.store).note(top, commons, ref)
         new = sum(self.store.objects.size(name) for name in writer.made)
         return _kept(made, ref, top, None, new_bytes=new)
 
@@ -180,14 +181,15 @@ class Workspaces:
 
         `folder` None: where the person mapped its session, else where hints say that its repository is.
         """
-        found = self._found(name)
-        wanted = found.reader.capture()
-        place = (folder or self._guess(found, wanted)).absolute()
-        try:
-            return self._apply(found, wanted, place, "")
-        except NotOurs as error:
-            ours = self._ours(place, found)
-            return self._apply(found, wanted, ours, str(error))
+        with self.store.shelf.held():  # What is remembered of the folder in the end must still be here.
+            found = self._found(name)
+            wanted = found.reader.capture()
+            place = (folder or self._guess(found, wanted)).absolute()
+            try:
+                return self._apply(found, wanted, place, "")
+            except NotOurs as error:
+                ours = self._ours(place, found)
+                return self._apply(found, wanted, ours, str(error))
 
     def _apply(self, found: _Found, wanted: Capture, folder: Path, instead: str) -> Applied:
         now, last, borrow = None, None, None

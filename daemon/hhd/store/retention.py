@@ -3,21 +3,24 @@
 A checkpoint keeps its content while it is a head, a fork point (more than one child, or a child in another session),
 picked, or a turn border younger than the configured days. The rest is thinned: its record stays and says so. Sessions
 that a process is advancing are not thinned, and what nobody refers to stays while there are any.
+
+Nobody is kept from advancing meanwhile. While the sweep's transaction lasts nobody else writes; who took a session
+before it began is seen; who takes one later begins with a head, which stays, and has written nothing yet.
 """
 
 from __future__ import annotations
 
-from collections.abc import Callable, Collection, Iterable
+from collections.abc import Callable, Collection, Iterable, Iterator
 from dataclasses import dataclass
 
-from hhd.store import locks
 from hhd.store.checkpoints import Checkpoint, refs_of
 from hhd.store.closure import Closure, Head
-from hhd.store.errors import BusyError, DamagedStoreError, MissingError
+from hhd.store.errors import DamagedStoreError, MissingError
 from hhd.store.folders import Folders
 from hhd.store.objects import row_number
 from hhd.store.store import Store
-from hhd_protocol.ids import CheckpointId, FamilyId, SessionId
+from hhd_protocol.bodies import CreateBody
+from hhd_protocol.ids import CheckpointId, FamilyId, SessionId, StatementId
 from hhd_protocol.objects import Ref
 
 DAY_MS = 86_400_000
@@ -44,26 +47,23 @@ def sweep(
 
     `picked`: checkpoints that a person picked as their session's head.
     """
-    held: list[locks.Lock] = []
+    free = store.shelf.freeing()
     try:
         with store.transaction():
-            busy = {session for session in store.sessions() if not _hold(store, session, held)}
-            known = {
-                one: store.checkpoint(one) for session in store.sessions() for one in store.checkpoint_ids(session)
-            }
-            since = store.now_ms() - keep_days * DAY_MS
-            thin = [
+            sessions = store.sessions()
+            busy = {session for session in sessions if store.is_advanced(session)}
+            known = {one: store.checkpoint(one) for session in sessions for one in store.checkpoint_ids(session)}
+            stay = {*picked, *fork_points(store, sessions)}
+            thin = {
                 one
-                for one in thinnable(known, picked=picked, since_ms=since)
+                for one in thinnable(known, picked=stay, since_ms=store.now_ms() - keep_days * DAY_MS)
                 if known[one].session not in busy and refs_of(known[one])
-            ]
-            kept = [one for one, checkpoint in known.items() if one not in set(thin) and not checkpoint.thinned]
+            }
+            lean = {one for one, checkpoint in known.items() if one in thin or checkpoint.thinned}
             shared = [*map(store.module_ref, store.modules()), *store.shelf.roots(), *Folders(store).roots()]
-            needed = _needed(store, [known[one] for one in kept], shared)
-            free = store.shelf.freeing()
-            held += [free] if free else []
+            needed = _needed(store, [checkpoint for one, checkpoint in known.items() if one not in lean], shared)
             # An object that another process just stored may not be referred to yet: then only what was thinned goes.
-            gone = [known[one] for one in known if one not in set(kept)] if busy or not free else None
+            gone = [known[one] for one in lean] if busy or not free else None
             numbers = [
                 number
                 for number in (store.objects.numbers() if gone is None else _needed(store, gone, (), quiet=True))
@@ -77,8 +77,8 @@ def sweep(
                     store.objects.remove(number)
             return Swept(thinned=len(thin), objects=len(numbers), bytes=size, busy=len(busy))
     finally:
-        for lock in held:
-            lock.release()
+        if free is not None:
+            free.release()
 
 
 def thinnable(
@@ -100,6 +100,15 @@ def thinnable(
     return [one for one, checkpoint in known.items() if not checkpoint.thinned and not kept(one, checkpoint)]
 
 
+def fork_points(store: Store, sessions: Iterable[SessionId]) -> Iterator[CheckpointId]:
+    """Yield the checkpoints that `sessions` were forked from, as their first records say."""
+    for session in sessions:
+        signed = store.statements.get(session, StatementId(session))
+        body = None if signed is None else signed.body
+        if isinstance(body, CreateBody) and body.origin is not None and body.origin.checkpoint is not None:
+            yield body.origin.checkpoint
+
+
 def session_bytes(store: Store, session: SessionId) -> tuple[int, int, int]:
     """Return (checkpoints, thinned ones, sealed bytes that the session's content needs)."""
     checkpoints = [store.checkpoint(one) for one in store.checkpoint_ids(session)]
@@ -116,14 +125,6 @@ def shelf_bytes(store: Store) -> tuple[int, int]:
     closure = Closure(_quiet_head(store, store.commons()))
     closure.add(store.shelf.roots())
     return len(store.shelf.digests()), sum(store.objects.size(ref.name) for ref in closure.needed)
-
-
-def _hold(store: Store, session: SessionId, held: list[locks.Lock]) -> bool:
-    try:
-        held.append(store.advance(session))
-    except BusyError:
-        return False
-    return True
 
 
 def _needed(store: Store, checkpoints: Iterable[Checkpoint], shared: Iterable[Ref], *, quiet: bool = False) -> set[int]:
