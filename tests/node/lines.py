@@ -21,7 +21,7 @@ from hhd.store.store import Store
 from hhd_protocol import lineage
 from hhd_protocol.bodies import CheckpointBody, CreateBody, TakeoverBody
 from hhd_protocol.crypto import device_id, public_key
-from hhd_protocol.ids import CheckpointId, DeviceId, FamilyId, Incarnation, SessionId, StatementId
+from hhd_protocol.ids import CheckpointId, DeviceId, FamilyId, SessionId, StatementId
 from hhd_protocol.lineage import Signed
 from hhd_protocol.statements import Progress, Role
 
@@ -87,7 +87,7 @@ class Made:
             "by": by,
             "after": None if tip is None else tip.id,
             "seq": 0 if tip is None else tip.body.seq + 1,
-            "incarnation": Incarnation(bytes(16)),
+            "incarnation": self.store.incarnation,
             "at_ms": self.tick(),
         }
 
@@ -160,7 +160,7 @@ def made(store: Store, title: str = "the parser", says: Iterable[bytes] = ()) ->
         by=me.id,
         after=None,
         seq=0,
-        incarnation=Incarnation(bytes(16)),
+        incarnation=store.incarnation,
         at_ms=1_700_000_000_000 + store.sessions_count(),
         family=FamilyId(bytes(16)),
     )

@@ -25,7 +25,7 @@ def _written(folder: Path, phrase: str) -> list[str]:
     """Write the phrase into everything that a store keeps and return where it can be read."""
     text = phrase.encode()
     with Store.open(folder, seed=SEED, limits=Limits(free_bytes_min=0)) as store:
-        made = create()
+        made = create(opening=store.incarnation)
         store.create_session(made.session)
         store.statements.add(made.session, made.raw)
         memory, line = Memory(20), Line(store, made.session)

@@ -22,13 +22,13 @@ LAPTOP, DESKTOP = SEED, bytes(range(1, 33))
 SHA = Sha256(bytes(32))
 
 
-def create(seed: bytes = LAPTOP) -> Signed:
+def create(seed: bytes = LAPTOP, opening: bytes = bytes(16)) -> Signed:
     body = CreateBody(
         session=None,
         by=device_id(public_key(seed)),
         after=None,
         seq=0,
-        incarnation=Incarnation(bytes(16)),
+        incarnation=Incarnation(opening),
         at_ms=0,
         family=FamilyId(bytes(16)),
     )
@@ -72,7 +72,7 @@ def recorder(store: Store, token: StatementId, made: list[Signed] | None = None)
 
 @pytest.fixture
 def owned(store: Store) -> SessionId:
-    record = create()
+    record = create(opening=store.incarnation)
     store.create_session(record.session)
     store.statements.add(record.session, record.raw)
     return record.session
@@ -115,7 +115,7 @@ def test_the_tip_is_the_signers_last_statement_and_each_signer_has_one(store: St
     assert mine is not None and mine.id == owned
     later = intent(store, owned, owned, 0)
     store.statements.add(owned, later.raw)
-    store.statements.add(owned, create().raw)
+    store.statements.add(owned, mine.raw)
     assert store.statements.tip(owned, store.device) == later
 
 
@@ -125,6 +125,26 @@ def test_an_older_statement_that_comes_late_is_not_the_tip(store: Store, owned: 
     for late in (second, first):
         store.statements.add(owned, late.raw)
         assert store.statements.tip(owned, store.device) == second
+
+
+def _forged(raw: bytes) -> bytes:
+    return raw[:-1] + bytes([raw[-1] ^ 1])
+
+
+def test_nobody_makes_this_device_say_something(store: Store, owned: SessionId) -> None:
+    """Own signatures are not checked at each look, so none that does not hold gets in."""
+    said = intent(store, owned, owned, 0)
+    with pytest.raises(FormatError, match="signature"):
+        store.statements.add(owned, _forged(said.raw))
+    line, memory = Line(store, owned), Memory(1)
+    with pytest.raises(FormatError, match="signature"):
+        line.checkpoint(
+            snapshot=memory.snapshot(),
+            sign=lambda bare: _forged(recorder(store, owned)(bare)),
+        )
+    assert [one.id for one in store.statements.all(owned)] == [owned]
+    store.statements.add(owned, said.raw)
+    assert store.statements.tip(owned, store.device) == said
 
 
 def test_a_record_whose_content_comes_later_is_kept_once_and_stays(store: Store, owned: SessionId) -> None:

@@ -46,10 +46,11 @@ class Doors:
         """Read and judge everything again; `leg`: what is advanced here, None to begin where the owner's line ends."""
         whole = known(self._store, self._me, self._session, self._kinds)
         tip = self._store.statements.tip(self._session, self._me.id)
-        self.seq = 0 if tip is None else tip.body.seq + 1
         around = Around(woke_ms=_STARTED_MS, attached=True)
         part = Part(me=self._me.id, known=whole, tip=None if tip is None else tip.id, around=around, leg=leg)
         part = part.loaded() if leg is None else part
+        before = None if part.after is None else self._store.statements.get(self._session, part.after)
+        self.seq = 0 if before is None else before.body.seq + 1
         self.uncertain = whole.view.uncertain
         self._elsewhere = _begun_elsewhere(part)
         self.part = part if part.may_append() is not None else _folded(part)

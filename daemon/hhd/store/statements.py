@@ -4,6 +4,9 @@ Each method writes in the transaction around it, so that a statement becomes dur
 judged here: whose signature holds, and what a statement means, is `hhd_protocol.fencing`'s to say over all of them. So
 statements of signers that are not known yet are held like any other.
 
+The end of this device's own chain is the last statement that *this store* signed. One that a peer gives back, of this
+device and of another opening of its store, shows that the store was rolled back, and does not move it (`holding.md`).
+
 A checkpoint's record is kept once: here while only the record is known, in the checkpoint's row when its content is.
 Ownership records and tombstones are kept twice, because nothing in a store can stand in for them. A tombstone, and the
 end of this device's own chain, stay when the session is removed.
@@ -41,11 +44,12 @@ class Statements:
     def add(self, session: SessionId, raw: bytes) -> Signed:
         """Keep a statement of `session`; again changes nothing.
 
-        Raises FormatError if it is none, or speaks of another session.
+        Raises FormatError if it is none, speaks of another session, or is said to be this device's, falsely.
         """
         signed = lineage.decode(raw)
         if signed.session != session:
             raise FormatError("a statement speaks of another session than the one it came for")
+        self._insist_on_own(signed)
         with self._store.transaction():
             if self._known(signed.id):
                 return signed
@@ -109,10 +113,15 @@ class Statements:
     # For the store, its check and its repair
 
     def end(self, session: SessionId, device: DeviceId) -> tuple[int, StatementId] | None:
-        """Return number and id of the last statement of `device` in `session`, whether or not it is here."""
+        """Return number and id of the last statement of `device` in `session`, whether or not it is here.
+
+        None where there is none, or where this store signed none of those that are here, which `noted` tells apart.
+        """
         raw = self._rows.get(TIP, session, device)
         match decoded(raw, "end of a chain") if raw is not None else None:
             case None if raw is None:
+                return None
+            case []:
                 return None
             case [int(seq), bytes(id)]:
                 return seq, StatementId(id)
@@ -120,12 +129,20 @@ class Statements:
             f"The end of a chain in session {session.hex()[:16]} is not in the form it was written."
         )
 
+    def noted(self, session: SessionId, device: DeviceId) -> bool:
+        """Whether it is noted where the chain of `device` ends, or that this store signed nothing of it."""
+        return self._rows.get(TIP, session, device) is not None
+
     def raw(self, statement: StatementId) -> bytes | None:
         """Return the bytes of a statement whose content, if it has any, is not here; None if there is none."""
         return self._rows.get_either(STATEMENT, b"", statement)
 
     def committed(self, signed: Signed) -> None:
-        """A checkpoint's row has its record from now on; within the transaction that wrote it."""
+        """A checkpoint's row has its record from now on; within the transaction that wrote it.
+
+        Raises FormatError if it is this device's and its signature does not hold.
+        """
+        self._insist_on_own(signed)
         self._rows.delete(STATEMENT, b"", signed.id)
         self.follow(signed)
 
@@ -155,6 +172,11 @@ class Statements:
             raise DamagedStoreError(f"Statement {statement.hex()[:16]} is missing; run `hhd check`.")
         return opened(statement, raw)
 
+    def _insist_on_own(self, signed: Signed) -> None:
+        """Nobody makes this device say something: its own signatures are checked as they come, and not each time."""
+        if signed.body.by == self._store.device and not lineage.verify(signed, self._store.public):
+            raise FormatError("a statement is said to be this device's, and its signature does not hold")
+
     def _known(self, statement: StatementId) -> bool:
         return self.raw(statement) is not None or bool(self._store.record(statement))
 
@@ -170,28 +192,43 @@ class Statements:
         put(STATEMENT, b"", signed.id, signed.raw)
 
     def set_ends(self, session: SessionId, statements: Iterable[Signed]) -> bool:
-        """Make chains end where `statements`, all of a session, say; return whether an end that was noted is gone."""
+        """Make chains end where `statements`, all of a session, say; return whether an end that was noted is gone.
+
+        The own chain's end stays where it is noted if that statement is here: what goes on from it came from peers.
+        """
         ends: dict[DeviceId, tuple[int, StatementId]] = {}
+        own: set[tuple[int, StatementId]] = set()
         for signed in statements:
             here = signed.body.seq, signed.id
             ends[signed.body.by] = max(ends.get(signed.body.by, here), here)
+            if signed.body.by == self._store.device:
+                own.add(here)
         gone = False
         for device, end in ends.items():
             try:
-                noted = self.end(session, device)
+                noted, known = self.end(session, device), self.noted(session, device)
             except DamagedStoreError:
-                noted = None
+                noted, known = None, False
+            if device == self._store.device and known:
+                if noted is None or noted in own:
+                    continue
+                end = max((one for one in own if one < noted), default=end)
             gone = gone or (noted is not None and noted > end)
             if noted != end:
                 self._rows.put(TIP, session, device, encode([*end]))
         return gone
 
     def follow(self, signed: Signed) -> None:
-        """Make `signed` the end of its signer's chain if it is further along than what was here."""
+        """Make `signed` the end of its signer's chain if it is further along than what was here, and, where the signer
+        is this device, was signed since this store was opened."""
         session, by, here = signed.session, signed.body.by, (signed.body.seq, signed.id)
+        if by == self._store.device and signed.body.incarnation != self._store.incarnation:
+            if not self.noted(session, by):
+                self._rows.put(TIP, session, by, encode([]))
+            return
         end = self.end(session, by)
         if end is None or here > end:
-            self._rows.put(TIP, session, by, encode([here[0], here[1]]))
+            self._rows.put(TIP, session, by, encode([*here]))
 
 
 def opened(statement: StatementId, raw: bytes) -> Signed:
