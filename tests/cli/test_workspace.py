@@ -111,7 +111,7 @@ def test_a_crash_is_ended_at_the_next_start_and_said(tmp_path: Path, capsys: pyt
     hhd(capsys, "apply", first, str(target))
     (source / "a.txt").write_text("more\n")
     second = str(hhd(capsys, "capture", str(source))[1]["capture"])
-    from hhd.workspace.switch import Switcher
+    from hhd.workspace.switcher import Switcher
 
     def act() -> None:
         Switcher._sync = lambda self: faults.os.kill(faults.os.getpid(), 9)  # type: ignore[method-assign]

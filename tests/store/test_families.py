@@ -58,3 +58,15 @@ def test_another_device_reads_with_the_keys_it_was_given(store: Store, tmp_path:
 def test_keys_are_not_shown(store: Store) -> None:
     family = store.families.get(store.create_session(ALICE).family)
     assert family.page_key.hex() not in repr(family) and "page_key" not in repr(family)
+
+
+def test_the_family_of_what_belongs_to_no_session_is_made_once_and_anew_only_when_its_keys_are_gone(
+    store: Store,
+) -> None:
+    digest, commons = store.put_module(b"a module"), store.commons()
+    store.make_commons()
+    assert store.commons() == commons and store.module(digest) == b"a module"
+    with store.transaction():
+        store.families.forget(commons)
+    store.make_commons()
+    assert store.commons() != commons and store.families.holds(store.commons())

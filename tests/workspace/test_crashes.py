@@ -15,11 +15,12 @@ from tests.workspace.by_hand import Pieces, capture, everything, git, looks, rep
 
 from hhd.base import beneath
 from hhd.base.errors import UserError
-from hhd.workspace import switch
+from hhd.workspace import switcher
 from hhd.workspace.errors import LeftBetween
 from hhd.workspace.materialise import held, materialise, recover
 from hhd.workspace.pending import pending_folder
-from hhd.workspace.switch import Switcher
+from hhd.workspace.switch import PUT
+from hhd.workspace.switcher import Switcher
 from hhd_protocol.workspace import Capture
 
 
@@ -253,9 +254,9 @@ def test_what_a_person_saved_after_a_crash_is_left_alone(tmp_path: Path) -> None
     scene.fresh(at)
 
     def act() -> None:
-        steps = list(switch._STEPS)
-        steps[switch.PUT] = (lambda *_: os.kill(os.getpid(), signal.SIGKILL), steps[switch.PUT][1])
-        switch._STEPS = tuple(steps)  # type: ignore[assignment]
+        steps = list(switcher._STEPS)
+        steps[PUT] = (lambda *_: os.kill(os.getpid(), signal.SIGKILL), steps[PUT][1])
+        switcher._STEPS = tuple(steps)  # type: ignore[assignment]
         scene.act(at)
 
     assert faults.killed(act, -1)

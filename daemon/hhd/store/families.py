@@ -73,6 +73,14 @@ class Families:
             self._known[family] = _decoded(family, raw)
         return self._known[family]
 
+    def holds(self, family: FamilyId) -> bool:
+        """Whether this device has the keys of a family, and can read them."""
+        try:
+            self.get(family)
+        except (MissingError, DamagedStoreError):
+            return False
+        return True
+
     def begin_epoch(self, family: FamilyId, epoch: EpochId) -> Family:
         """Add a fresh key, named by the record that began its epoch, and seal under it from now on."""
         old = self.get(family)

@@ -6,9 +6,9 @@ import os
 from dataclasses import dataclass
 from pathlib import Path
 
-from hhd.workspace.errors import NotOurs
+from hhd.workspace.errors import Meddled, NotOurs
 from hhd.workspace.git import Git
-from hhd.workspace.switch import Meddled, RefMove, head_value, ref_value
+from hhd.workspace.ref_move import RefMove, head_value, ref_value
 from hhd_protocol.workspace import Repository
 
 

@@ -23,6 +23,10 @@ class LeftBetween(UncertainError):
     """A change, or taking one back, did not come to its end; the sentence says what there is and what to do."""
 
 
+class Meddled(Exception):
+    """Something is not as it was when the change was planned; the message is one sentence that names it."""
+
+
 def unclean(folder: Path, error: OSError) -> LeftBetween:
     """What is said when only the tidying up failed."""
     return LeftBetween(

@@ -17,7 +17,7 @@ from hhd.base.beneath import Below, LinkInTheWay
 from hhd.base.files import sync_file, write_all
 from hhd.workspace import gitdir
 from hhd.workspace.branches import Moves, moves
-from hhd.workspace.errors import HostileCapture, LeftBetween, NotOurs, UnfinishedWrite, unclean
+from hhd.workspace.errors import HostileCapture, LeftBetween, Meddled, NotOurs, UnfinishedWrite, unclean
 from hhd.workspace.fitting import insist_on_distinct, probe
 from hhd.workspace.git import Git, GitFailed
 from hhd.workspace.index_file import IndexEntry, UnreadableIndex, decode, encode
@@ -26,7 +26,8 @@ from hhd.workspace.objects import Get, insist_on_present, read_tree, store_blobs
 from hhd.workspace.pending import Pending, Place
 from hhd.workspace.planning import Plan, Planner
 from hhd.workspace.states import SUBMODULE, Indexed, State, Tree, state
-from hhd.workspace.switch import GIT_DIR, PUT, REMOVE, Change, Meddled, Seen, Switch, Switcher, seen
+from hhd.workspace.switch import GIT_DIR, PUT, REMOVE, Change, Seen, Switch, seen
+from hhd.workspace.switcher import Switcher
 from hhd.workspace.writing import write_nodes
 from hhd.workspace.written import Written, notes
 from hhd_protocol.errors import FormatError

@@ -19,7 +19,7 @@ from hhd.workspace.index_lock import release_lock
 from hhd.workspace.new import into_new
 from hhd.workspace.objects import Get
 from hhd.workspace.pending import Pending, Place, held, left_behind
-from hhd.workspace.switch import Switcher
+from hhd.workspace.switcher import Switcher
 from hhd.workspace.written import Written
 from hhd_protocol.workspace import Capture
 

@@ -12,9 +12,10 @@ from collections.abc import Iterator
 from dataclasses import dataclass, field
 
 from hhd.base.beneath import Below, LinkInTheWay, parts_of
+from hhd.workspace.errors import Meddled
 from hhd.workspace.objects import Get, blob_id, pieces
 from hhd.workspace.states import Node, State, What
-from hhd.workspace.switch import MKDIR, REMOVE, RMDIR, Change, Meddled, Seen, seen
+from hhd.workspace.switch import MKDIR, REMOVE, RMDIR, Change, Seen, seen
 from hhd.workspace.writing import same_file
 
 _READ_CHUNK = 1 << 20
