@@ -32,10 +32,10 @@ class Tip:
     """The end of one line of work.
 
     `main`: the tip of the owner's line. `fork`: the last checkpoint that it shares with the line that it is compared
-    with, None if there is none here; the others are of what came after it. `past`: ids, the tip first. `turns`: borders
-    of turns. `answered`, `open`: positions in the journal of effects that were answered or settled there, or asked
-    and not answered. `devices`: who made it, the maker of the tip first. `first_ms`, `last_ms`: wall clocks of its
-    begin and end, for showing only.
+    with, None if there is none here; the others are of what came after it. `past`: ids, the tip first. `turns`: how
+    many ended there; the first checkpoint of a session is a border of turns, and ends none. `answered`, `open`:
+    positions in the journal of effects that were answered or settled there, or asked and not answered. `devices`: who
+    made it, the maker of the tip first. `first_ms`, `last_ms`: wall clocks of its begin and end, for showing only.
     """
 
     id: CheckpointId
@@ -129,7 +129,7 @@ class Lines:
             token=made.token,
             fork=fork,
             past=tuple(past),
-            turns=sum(body.turn for body in bodies),
+            turns=sum(body.turn for body in bodies if body.parents),
             answered=tuple(sorted(over)),
             open=tuple(sorted(said.keys() - over)),
             devices=tuple(dict.fromkeys([made.by, *(body.by for body in reversed(bodies))])),

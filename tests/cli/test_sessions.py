@@ -77,7 +77,7 @@ def test_diff_tells_both_sides_from_the_fork_with_calls_folded(hhd: Any, both: A
     assert there.startswith(both.there.hex()[:12]) and "  * bash make (failed)\n" in there
     assert "  Fixed there.\n  * edit b.py\n" in there
     found = hhd("diff", "the parser", both.there.hex()[:12], both.here.hex()[:12], "--json").json
-    assert found["one"]["lines"][0] == {"kind": "text", "text": "Fixed there.", "failed": False}
+    assert found["one"]["lines"][0] == {"kind": "text", "text": "Fixed there.", "failed": False, "answered": True}
     assert hhd("diff", "the parser", "a", "b", "c").status == 2
 
 

@@ -30,7 +30,7 @@ def test_both_sides_are_told_from_where_they_part(store: Store) -> None:
         [turn(2, "I fix it there.", path="b.py")],
     )
     found = service(store).diff("the parser")
-    assert (found.fork, found.turn) == (both.fork.hex(), 1)
+    assert (found.fork, found.model_calls) == (both.fork.hex(), 1)
     assert (found.one.head, found.other.head) == (both.here.hex(), both.there.hex())
     assert [one[:2] for one in found.one.lines] == [
         ("text", "I fix it here."),
@@ -39,7 +39,7 @@ def test_both_sides_are_told_from_where_they_part(store: Store) -> None:
     ]
     assert [one.failed for one in found.one.lines] == [False, False, True]
     assert [one.text for one in found.other.lines] == ["I fix it there.", "edit b.py"]
-    assert (found.one.turns, found.one.calls, found.one.files) == (2, 2, ("a.py",))
+    assert (found.one.model_calls, found.one.calls, found.one.files) == (2, 2, ("a.py",))
     assert (found.one.token, found.other.token) == (3, 2)
     assert found.one.device.here and found.other.device.name == "desktop"
 
@@ -130,9 +130,45 @@ def test_a_thinned_fork_still_has_its_name_and_a_thinned_head_is_refused(store: 
 def test_a_transcript_that_is_no_events_is_told_line_by_line(store: Store) -> None:
     apart(store, [b"just text\n", b"\xff\n", b'{"event": 1}\n'], [b'{"event":"text","text":"\\ud800"}\n', b"no end"])
     found = service(store).diff("the parser")
-    assert [tuple(one) for one in found.one.lines] == [
+    assert [one[:3] for one in found.one.lines] == [
         ("raw", "just text", False),
         ("raw", "\\xff", False),
         ("raw", '{"event": 1}', False),
     ]
-    assert [tuple(one) for one in found.other.lines] == [("text", "\ud800", False), ("raw", "no end", False)]
+    assert [one[:3] for one in found.other.lines] == [("text", "\ud800", False), ("raw", "no end", False)]
+
+
+def edits(n: int, path: str) -> list[bytes]:
+    """A model call that asks for an edit, and what came of it: lines of work part between them."""
+    whole = turn(n, "I edit.", path=path)
+    cut = whole.rindex(b'{"event":"result"')
+    return [whole[:cut], whole[cut:]]
+
+
+def test_where_two_lines_part_between_a_call_and_its_result_the_side_that_ran_it_says_so(store: Store) -> None:
+    asked, done = edits(1, "a.py")
+    found = made(store, says=[b"", asked])
+    (fork,) = store.heads(found.id)
+    theirs = found.takeover(fork, prev=found.create, by=DESKTOP)
+    there = found.work([event("error", text="It is not here.")], on=fork, token=theirs, by=DESKTOP)
+    ours = found.takeover(fork, prev=theirs)
+    here = found.work([done, turn(2, "Next.")], on=fork, token=ours)
+    found.list(heads=2, token=3)
+    told = service(store).diff("the parser")
+    assert told.fork == fork.hex()
+    assert [one[:2] for one in told.one.lines] == [
+        ("call", "edit a.py"),
+        ("text", "Next."),
+        ("call", "bash true"),
+    ]
+    assert (told.one.files, told.one.calls, told.other.files, told.other.calls) == (("a.py",), 2, (), 0)
+    heads = {one.id: one for one in service(store).heads("the parser").heads}
+    assert (heads[here.hex()].files, heads[there.hex()].files) == (("a.py",), ())
+
+
+def test_a_call_that_has_no_answer_yet_did_not_fail(store: Store) -> None:
+    asked, done = edits(2, "a.py")
+    apart(store, [asked], [asked, done])
+    told = service(store).diff("the parser")
+    assert [(one.failed, one.answered) for one in told.one.lines if one.kind == "call"] == [(False, False)]
+    assert [(one.failed, one.answered) for one in told.other.lines if one.kind == "call"] == [(False, True)]

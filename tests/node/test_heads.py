@@ -24,7 +24,7 @@ def store(monkeypatch: pytest.MonkeyPatch) -> Iterator[Store]:
 
 
 def test_a_session_with_one_head_has_it_and_no_fork(store: Store) -> None:
-    found = made(store, says=[turn(1), turn(2)])
+    found = made(store, says=[b"", turn(1), turn(2)])
     (head,) = service(store).heads("the parser").heads
     assert (head.main, head.standing, head.fork, head.turns) == (True, "head", None, 2)
     assert head.device.here and head.token == 1 and head.id == store.heads(found.id)[0].hex()
@@ -63,6 +63,14 @@ def test_a_picked_head_is_marked_and_stays_one_of_many(store: Store) -> None:
     assert (here.picked, there.picked, here.main, there.main) == (False, True, True, False)
     assert service(store).pick("the parser", None).before == both.there.hex()
     assert not any(head.picked for head in service(store).heads("the parser").heads)
+
+
+def test_a_picked_head_that_goes_on_stays_picked(store: Store) -> None:
+    both = apart(store, [turn(2)], [turn(2)])
+    service(store).pick("the parser", both.here.hex())
+    on = both.made.work([turn(3)], on=both.here, token=both.made.tip_record)
+    here, there = service(store).heads("the parser").heads
+    assert (here.id, here.picked, there.picked) == (on.hex(), True, False)
 
 
 def test_what_an_unknown_device_did_is_shown_and_is_no_head(store: Store) -> None:

@@ -97,7 +97,11 @@ def test_what_the_catalogue_lacks_is_described_and_then_kept(store: Store) -> No
         store.create_session(_session(number))
     first = store.commit(Checkpoint(session=_session(0), parents=(), payload=Payload(), objects=(), at_ms=5, turn=True))
     for number in range(2):
-        store.commit(Checkpoint(session=_session(0), parents=(first,), payload=Payload(), objects=(), at_ms=6 + number))
+        store.commit(
+            Checkpoint(
+                session=_session(0), parents=(first,), payload=Payload(), objects=(), at_ms=6 + number, turn=number > 0
+            )
+        )
     listing.put(store, Listed(id=_session(1), title="known"))
     asked: list[SessionId] = []
 

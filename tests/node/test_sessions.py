@@ -14,6 +14,7 @@ from tests.node.test_run import GLOB, Bench, Person
 from hhd.effects.executor import HowSettled, Settlement
 from hhd.node import capsules, listing, programs, sessions
 from hhd.node.capsule_session import CapsuleSession
+from hhd.node.control import ControlService
 from hhd.node.ended import End
 from hhd.node.listing import State
 from hhd.node.sessions import StoredSession
@@ -21,6 +22,7 @@ from hhd.runtime.outcomes import Slice, StopFlag
 from hhd.store.check import Check
 from hhd.store.errors import BusyError
 from hhd_protocol import capsule
+from hhd_protocol.ids import SessionId, StatementId
 from hhd_protocol.paused import At
 from hhd_protocol.statements import Progress
 
@@ -128,6 +130,21 @@ def test_a_list_shows_what_a_session_is_at(laptop: Laptop) -> None:
     laptop.go(session)
     (one,) = listing.listed(laptop.store)
     assert (one.state, one.waiting, one.turns) == (State.WAITING, "input", 1)
+
+
+def test_the_verbs_count_the_same_turns(laptop: Laptop) -> None:
+    session = laptop.create()
+    control = ControlService(store=laptop.store, me=laptop.me)
+
+    def counted(name: str) -> set[int]:
+        (head,) = control.heads(name).heads
+        described = listing.described(laptop.store, SessionId(StatementId(bytes.fromhex(name))))
+        return {control.show(name).turns, head.turns, control.removal(name).turns, described.turns}
+
+    assert counted(session.hex()) == {0}, "nothing was done yet"
+    laptop.go(session)
+    assert counted(session.hex()) == {1}
+    assert counted(control.fork(session.hex()).session) == {0}, "of a fork, what it did itself"
 
 
 def test_a_session_that_has_ended_is_finished_and_still_tells_what_it_said(laptop: Laptop) -> None:

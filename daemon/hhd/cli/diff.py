@@ -37,8 +37,8 @@ def command(session: str, heads: tuple[str, ...], as_json: bool) -> None:
     parted = "have nothing in common"
     if found.fork is not None:
         parted = f"part at {telling.brief(found.fork)}"
-    if found.turn is not None:
-        parted += f", after {telling.count(found.turn, 'model call')}"
+    if found.model_calls is not None:
+        parted += f", after {telling.count(found.model_calls, 'model call')}"
     told = [f"{telling.title(found.title)}  {telling.brief(found.session)}: {parted}"]
     for sign, side in (("---", found.one), ("+++", found.other)):
         told += ["", f"{sign} {_headline(side)}", *_told(side.lines)]
@@ -47,7 +47,7 @@ def command(session: str, heads: tuple[str, ...], as_json: bool) -> None:
 
 def _headline(side: Side) -> str:
     token = f", token {side.token}" if side.token is not None else ""
-    done = f"{telling.count(side.turns, 'model call')}, {telling.count(side.calls, 'tool call')}"
+    done = f"{telling.count(side.model_calls, 'model call')}, {telling.count(side.calls, 'tool call')}"
     changed = f"; files: {telling.files(side.files)}" if side.files else ""
     return (
         f"{telling.brief(side.head)}  {telling.when(side.at_ms)}  {telling.device(side.device)}{token}: {done}{changed}"
@@ -55,9 +55,10 @@ def _headline(side: Side) -> str:
 
 
 def _told(said: tuple[Said, ...]) -> Iterator[str]:
-    for kind, text, failed in said:
+    for kind, text, failed, answered in said:
         if kind == "call":
-            yield f"  * {visible(text, one_line=True)}{' (failed)' if failed else ''}"
+            became = " (failed)" if failed else "" if answered else " (no answer yet)"
+            yield f"  * {visible(text, one_line=True)}{became}"
         else:
             begin = _BEGINS.get(kind, "  ")
             yield begin + visible(text).replace("\n", "\n  ")

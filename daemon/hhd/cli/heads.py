@@ -16,7 +16,7 @@ def command(session: str, as_json: bool) -> None:
     """List the heads of SESSION: where each line of its work ends, when and where it was made, what it holds.
 
     The main head is the one that the session goes on from. None of the others is ever dropped: compare two (hhd diff),
-    go on from one (hhd resume --head), make one a session of its own (hhd fork), or say which you prefer (hhd pick).
+    make one a session of its own that goes on from there (hhd fork --at), or say which you prefer (hhd pick).
     """
     with app.control() as control:
         found = control.heads(session)

@@ -46,14 +46,14 @@ class Comparison:
         start = transcripts.shared(self.store, mine, theirs)
         lines = [transcripts.lines(transcripts.parts(self.store, each, start)) for each in (mine, theirs)]
         alike = _alike(*lines)
-        sides = [self._side(each, own[alike:]) for each, own in zip((mine, theirs), lines, strict=True)]
+        sides = [self._side(each, own, start, alike) for each, own in zip((mine, theirs), lines, strict=True)]
         first = [turn for _, turn in sides if turn is not None]
         fork = self.fork_point(one, other)
         return Difference(
             session=self.listed.id.hex(),
             title=self.listed.title,
             fork=None if fork is None else fork.hex(),
-            turn=min(first) - 1 if first else None,
+            model_calls=min(first) - 1 if first else None,
             one=sides[0][0],
             other=sides[1][0],
         )
@@ -119,15 +119,19 @@ class Comparison:
             case _:
                 return None
 
-    def _side(self, checkpoint: Checkpoint, lines: list[bytes]) -> tuple[Side, int | None]:
-        """One side, and the number of its first model call past the parting."""
-        body, said = self._body(checkpoint.id), told(lines)
+    def _side(self, checkpoint: Checkpoint, lines: list[bytes], start: int, alike: int) -> tuple[Side, int | None]:
+        """One side, and the number of its first model call past the parting.
+
+        `lines`: from byte `start` on, the first `alike` of them said on both sides.
+        """
+        body = self._body(checkpoint.id)
+        said = told(lines[alike:], lambda: [*transcripts.lead(self.store, checkpoint, start), *lines[:alike]])
         side = Side(
             head=checkpoint.id.hex(),
             device=self.devices.shown(body.by if body is not None else self.store.device),
             at_ms=checkpoint.at_ms,
             token=None if body is None else self._number(body.token),
-            turns=said.turns,
+            model_calls=said.model_calls,
             calls=said.calls,
             files=said.files,
             lines=said.lines,
@@ -142,10 +146,6 @@ def _alike(one: list[bytes], other: list[bytes]) -> int:
         if mine != theirs:
             break
         count += 1
-    if any(count < len(lines) and not lines[count].startswith(_TURN) for lines in (one, other)):
-        return next((place for place in range(count - 1, -1, -1) if one[place].startswith(_TURN)), count)
+    if any(count < len(lines) and not lines[count].startswith(transcripts.TURN) for lines in (one, other)):
+        return next((place for place in range(count - 1, -1, -1) if one[place].startswith(transcripts.TURN)), count)
     return count
-
-
-_TURN = b'{"event":"turn"'
-"""How the line begins with which a model call does; a program that writes it otherwise is told from line to line."""

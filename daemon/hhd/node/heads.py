@@ -35,7 +35,7 @@ class HeadsOf:
             at_ms=tip.last_ms,
             token=self.lineage.number(tip.token),
             main=tip.main,
-            picked=tip.id == self.picked,
+            picked=tip.id == self.picked or self.picked in tip.past,
             standing=tip.kept.value,
             fork=None if tip.fork is None else tip.fork.hex(),
             turns=tip.turns,
@@ -50,6 +50,7 @@ class HeadsOf:
             start = 0
             if tip.fork is not None:
                 start = transcripts.shared(self.store, self.store.checkpoint(tip.fork), checkpoint)
-            return told(transcripts.lines(transcripts.parts(self.store, checkpoint, start))).files
+            past = transcripts.lines(transcripts.parts(self.store, checkpoint, start))
+            return told(past, lambda: transcripts.lead(self.store, checkpoint, start)).files
         except (ThinnedError, MissingError):
             return None

@@ -105,7 +105,7 @@ def described(store: Store, session: SessionId) -> Listed:
         owner=store.device,
         heads=sum(one.id not in parents for one in checkpoints),
         at_ms=max((one.at_ms for one in checkpoints), default=0),
-        turns=sum(one.turn for one in checkpoints),
+        turns=sum(one.turn for one in checkpoints if one.parents),
     )
 
 

@@ -10,9 +10,16 @@ from collections.abc import Iterable, Iterator
 
 from hhd.store.checkpoints import Checkpoint
 from hhd.store.store import Store
+from hhd_protocol import logs
 
 TRANSCRIPT = "transcript"
 """The log of a payload that holds it."""
+
+TURN = b'{"event":"turn"'
+"""How the line begins with which a model call does; a program that writes it otherwise is told from line to line."""
+
+LEAD_BYTES_MAX = 4 << 20
+"""Of a transcript read backwards for the begin of a model call."""
 
 
 def size(store: Store, checkpoint: Checkpoint) -> int:
@@ -55,6 +62,30 @@ def shared(store: Store, one: Checkpoint, other: Checkpoint) -> int:
         if (end := last.rfind(b"\n")) >= 0:
             return begin + end + 1
     return 0
+
+
+def lead(store: Store, checkpoint: Checkpoint, end: int) -> list[bytes]:
+    """Return the lines of the transcript at `checkpoint` that lead to byte `end`, from its last model call before on.
+
+    `end` is the begin of a line. A model call longer than `LEAD_BYTES_MAX` is returned without its begin.
+    """
+    ref = checkpoint.payload.logs.get(TRANSCRIPT)
+    if ref is None or not end:
+        return []
+    reader = store.reader_of(checkpoint)
+    before: list[tuple[int, logs.Chunk]] = []
+    at = 0
+    for chunk in reader.log_chunks(ref):
+        if at >= end:
+            break
+        before.append((at, chunk))
+        at += chunk.length
+    whole = b""
+    for at, chunk in reversed(before):
+        whole = reader.chunk(chunk)[: end - at] + whole
+        if (place := whole.rfind(b"\n" + TURN)) >= 0 or len(whole) > LEAD_BYTES_MAX:
+            return lines([whole[place + 1 :]])
+    return lines([whole])
 
 
 def begins(store: Store, one: Checkpoint, other: Checkpoint) -> bool:

@@ -16,7 +16,7 @@ class Side:
     device: Device
     at_ms: int
     token: int | None
-    turns: int
+    model_calls: int
     calls: int
     files: tuple[str, ...]
     lines: tuple[Said, ...]
@@ -24,12 +24,12 @@ class Side:
 
 @dataclass(frozen=True, kw_only=True)
 class Difference:
-    """Two heads from where they part: `fork` is the checkpoint (None: nothing in common), `turn` the number of model
-    calls before it (None: not known)."""
+    """Two heads from where they part: `fork` is the checkpoint (None: nothing in common), `model_calls`: how many
+    there were before it (None: not known)."""
 
     session: str
     title: str
     fork: str | None
-    turn: int | None
+    model_calls: int | None
     one: Side
     other: Side

@@ -13,7 +13,8 @@ class Head:
 
     `main`: the tip of the owner's line. `standing`: "head", or why it is none though it is kept: "held" (something it
     stands on is not here) or "sealed" (from a revoked device). `fork`: the checkpoint where it parts from the main
-    line, for the main head where another parts from it last; None where there is none. `turns`, `effects` that were
+    line, for the main head where another parts from it last; None where there is none. `picked`: it, or a checkpoint
+    past the fork that it stands on, is preferred: a line that goes on stays picked. `turns`, `effects` that were
     answered, `waiting` ones that were not, and `files`: past that fork. `files` is None where the content is gone.
     """
 
