@@ -10,7 +10,7 @@ from pathlib import Path
 import pytest
 from tests.workspace.lab import Pieces, git, repository
 
-from hhd.base.errors import UserError
+from hhd.base.errors import RefusedError, UserError
 from hhd.workspace import capture_repository, view
 from hhd.workspace.capture import capture
 from hhd.workspace.wanted import Wanted
@@ -201,3 +201,32 @@ def test_where_the_view_is_made_nothing_stays(tmp_path: Path, monkeypatch: pytes
     monkeypatch.setattr("tempfile.tempdir", None)
     capture(repository(tmp_path / "source"), None, Pieces().put)
     assert not list((tmp_path / "tmp").iterdir())
+
+
+@pytest.mark.parametrize(
+    "name",
+    ["info/exclude", "info/attributes", "MERGE_MSG", "MERGE_HEAD", "commondir", "config", "packed-refs", "index"],
+)
+def test_a_pipe_among_gits_files_is_not_waited_for(tmp_path: Path, name: str) -> None:
+    folder = repository(tmp_path / "source")
+    (folder / ".git" / name).unlink(missing_ok=True)
+    (folder / ".git/info").mkdir(exist_ok=True)
+    os.mkfifo(folder / ".git" / name)
+    held = os.open(folder / ".git" / name, os.O_RDWR)  # Who opens it waits for words, not for a writer.
+    try:
+        with pytest.raises(RefusedError, match="no file"):
+            capture(folder, None, Pieces().put)
+    finally:
+        os.close(held)
+
+
+def test_settings_that_include_a_pipe_end_in_a_sentence(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    folder = repository(tmp_path / "source")
+    os.mkfifo(tmp_path / "pipe")
+    git(folder, "config", "include.path", str(tmp_path / "missing"))
+    assert capture(folder, None, Pieces().put).repository is not None
+    config = folder / ".git/config"
+    config.write_text(config.read_text().replace(str(tmp_path / "missing"), str(tmp_path / "pipe")))
+    monkeypatch.setattr("hhd.workspace.view._SETTINGS_SECONDS_MAX", 0.5)
+    with pytest.raises(RefusedError, match="does not come to an end"):
+        capture(folder, None, Pieces().put)

@@ -87,6 +87,15 @@ def empty_folders(folder: Path) -> None:
 
 
 @state
+def attributes_that_only_the_index_has(folder: Path) -> None:
+    (folder / ".gitattributes").write_bytes(b"* text=auto\n")
+    (folder / "one").write_bytes(b"a\r\nb\r\n")
+    git(folder, "add", "-A")
+    git(folder, "commit", "-qm", "line ends")
+    (folder / ".gitattributes").unlink()
+
+
+@state
 def links(folder: Path) -> None:
     (folder / "inside").symlink_to("sub/two")
     (folder / "outside").symlink_to("/etc/passwd")
@@ -414,6 +423,18 @@ def test_a_linked_worktree_and_a_shallow_clone_are_captured(tmp_path: Path) -> N
         target = made_from(made, pieces, tmp_path / f"{name}-target")
         assert seen(target) == seen(tmp_path / name)
         assert index(target) == index(tmp_path / name)
+
+
+def test_what_a_linked_worktree_does_is_not_what_the_main_one_does(tmp_path: Path) -> None:
+    folder = repository(tmp_path / "source")
+    git(folder, "worktree", "add", "-q", "-b", "wt", str(tmp_path / "linked"))
+    (tmp_path / "linked/one").write_bytes(b"in the worktree\n")
+    git(tmp_path / "linked", "commit", "-qam", "two")
+    git(folder, "merge", "-q", "--no-ff", "--no-commit", "wt")
+    merging = capture(folder, None, Pieces().put).repository
+    linked = capture(tmp_path / "linked", None, Pieces().put).repository
+    assert merging is not None and merging.operation is not None and merging.operation.kind is OperationKind.MERGE
+    assert linked is not None and linked.operation is None
 
 
 def test_a_submodule_travels_as_the_commit_it_stands_on(tmp_path: Path) -> None:

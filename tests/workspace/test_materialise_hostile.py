@@ -414,6 +414,24 @@ def test_a_tree_that_unfolds_without_end_is_refused_before_it_is_listed_whole(
     assert not (place / "target").exists()
 
 
+def test_an_object_that_unfolds_past_the_bound_is_refused_before_it_is_held(
+    place: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """A pack of three megabytes may hold a tree of three gigabytes, which git would take into memory to judge it."""
+    pieces, source = Pieces(), repository(place / "source")
+    (source / "zeros").write_bytes(bytes(16 * 1024 * 1024))
+    git(source, "add", "zeros")
+    git(source, "commit", "-qm", "zeros")
+    one = capture(source, pieces)
+    monkeypatch.setattr(objects, "MEMORY_MAX", "8m")
+    with pytest.raises(HostileCapture, match="git refuses"):
+        _act(one, pieces, place / "target")
+    assert not (place / "target").exists()
+    monkeypatch.setattr(objects, "MEMORY_MAX", "32m")
+    _act(one, pieces, place / "target")
+    assert (place / "target/zeros").stat().st_size == 16 * 1024 * 1024
+
+
 @pytest.mark.parametrize("damage", ["cut", "flipped", "other", "short piece"])
 def test_a_damaged_pack_or_piece_is_refused(place: Path, damage: str) -> None:
     pieces, source = Pieces(), repository(place / "source")

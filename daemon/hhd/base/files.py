@@ -6,11 +6,14 @@ A reader sees the previous file or the next one, whole, whatever moment the powe
 from __future__ import annotations
 
 import contextlib
+import errno
 import fcntl
 import os
+import stat
 import sys
 from collections.abc import Callable, Iterable, Sequence
 from pathlib import Path
+from typing import BinaryIO
 
 Buffer = bytes | bytearray | memoryview
 
@@ -95,6 +98,15 @@ def _write_new(temp: Path, pieces: Iterable[Buffer], mode: int, opened: Callable
         return total
     finally:
         os.close(fd)
+
+
+def open_plain(path: Path) -> BinaryIO:
+    """Open `path` to read it; raises OSError, also for what is no file: a pipe there would wait for ever."""
+    fd = os.open(path, os.O_RDONLY | os.O_NONBLOCK | os.O_NOCTTY | os.O_CLOEXEC)
+    if not stat.S_ISREG(os.fstat(fd).st_mode):
+        os.close(fd)
+        raise OSError(errno.EINVAL, "It is no file", str(path))
+    return os.fdopen(fd, "rb")
 
 
 def write_all(fd: int, pieces: Sequence[Buffer]) -> int:

@@ -12,6 +12,7 @@ from dataclasses import dataclass, field, replace
 from hhd.base.beneath import Below, LinkInTheWay
 from hhd.base.credentials import redacted
 from hhd.base.errors import RefusedError
+from hhd.base.files import open_plain
 from hhd.base.text import visible, visible_bytes
 from hhd.workspace.blobs import blobs
 from hhd.workspace.contents import Contents, Put
@@ -74,7 +75,7 @@ def _mark(view: View) -> tuple[object, ...]:
     """What tells whether git changed the index or where HEAD stands."""
     index = view.place.git_dir / "index"
     try:
-        with open(index, "rb") as opened:
+        with open_plain(index) as opened:
             found = os.fstat(opened.fileno())
             opened.seek(max(0, found.st_size - 32))
             seen: tuple[object, ...] = (found.st_ino, found.st_size, found.st_mtime_ns, opened.read(32))

@@ -11,14 +11,17 @@ import os
 import re
 import stat
 from collections.abc import Iterable, Iterator
+from pathlib import Path
 
 from hhd.base.beneath import Below, LinkInTheWay
+from hhd.base.files import open_plain
 from hhd.workspace.memory import Memory, is_settled, stamp_of
 from hhd.workspace.view import View
 
 _CONVERTS = re.compile(rb"(?m)^(?!\s*#).*(?:\[attr\]|\s(?:text|crlf|eol|ident|filter|working-tree-encoding)(?:=|\s|$))")
 """A line of attributes that may set a conversion: `-text` and `binary` do not."""
 
+_ANY = b"* text"
 _ATTRIBUTE_BYTES_MAX = 1024 * 1024
 _CHUNK = 1024 * 1024
 
@@ -37,18 +40,26 @@ def _attributes(view: View, files: Iterable[bytes], below: Below) -> Iterator[by
     own = os.path.expanduser(os.fsdecode(named)) if named is not None else os.path.join(base, "git", "attributes")
     for path in (own, "/etc/gitattributes"):
         try:
-            with open(path, "rb") as source:
+            with open_plain(Path(path)) as source:
                 yield source.read(_ATTRIBUTE_BYTES_MAX)
         except OSError:
             continue
     for file in files:
-        try:
-            fd = below.open(tuple(file.split(b"/")))
-        except (OSError, LinkInTheWay, ValueError):
-            continue
-        with open(fd, "rb") as source:
-            if stat.S_ISREG(os.fstat(fd).st_mode):
-                yield source.read(_ATTRIBUTE_BYTES_MAX)
+        yield _in_tree(file, below)
+
+
+def _in_tree(file: bytes, below: Below) -> bytes:
+    """The attributes of a file that the index or the folder has; for one that cannot be read, some that convert.
+
+    git takes those of the index then, and reads more than we do.
+    """
+    try:
+        fd = below.open(tuple(file.split(b"/")))
+    except (OSError, LinkInTheWay, ValueError):
+        return _ANY
+    with open(fd, "rb") as source:
+        text = source.read(_ATTRIBUTE_BYTES_MAX + 1) if stat.S_ISREG(os.fstat(fd).st_mode) else _ANY
+    return text if len(text) <= _ATTRIBUTE_BYTES_MAX else _ANY
 
 
 def differing(

@@ -32,6 +32,7 @@ OFF = (
     "core.pager=cat",
     "core.protectNTFS=true",
     "core.protectHFS=true",
+    "core.bigFileThreshold=512m",
     "credential.helper=",
     "diff.external=",
     "diff.ignoreSubmodules=none",
@@ -61,6 +62,8 @@ _ENVIRONMENT = {
     "LC_ALL": "C",
 }
 _KEPT = ("PATH", "HOME", "TMPDIR")
+SECONDS_MAX = 600
+"""A run that takes longer waits for something that will not come: a pipe among the repository's files, say."""
 _FILTER = re.compile(rb"filter\.(.+)\.(?:clean|smudge|process|required)")
 
 
@@ -83,18 +86,28 @@ class Git:
 
     def run(self, *words: str, stdin: bytes | None = None, env: Mapping[str, str] | None = None) -> bytes:
         """Return what `git WORDS` prints; raises GitFailed, and FileNotFoundError where there is no git."""
-        done = subprocess.run(
-            self.command(words),
-            input=stdin,
-            stdin=subprocess.DEVNULL if stdin is None else None,
-            capture_output=True,
-            cwd=self.folder,
-            env=self.environment(env),
-            check=False,
-        )
+        return self.ended(*words, stdin=stdin, env=env)[0]
+
+    def ended(
+        self, *words: str, stdin: bytes | None = None, env: Mapping[str, str] | None = None
+    ) -> tuple[bytes, bytes]:
+        """Return what `git WORDS` prints, and what it says beside; raises as `run`."""
+        try:
+            done = subprocess.run(
+                self.command(words),
+                input=stdin,
+                stdin=subprocess.DEVNULL if stdin is None else None,
+                capture_output=True,
+                cwd=self.folder,
+                env=self.environment(env),
+                check=False,
+                timeout=SECONDS_MAX,
+            )
+        except subprocess.TimeoutExpired:
+            raise GitFailed(f"git {words[0]} did not end within {SECONDS_MAX} seconds") from None
         if done.returncode:
             raise GitFailed(said(done.stderr) or f"git {words[0]} ended with status {done.returncode}")
-        return done.stdout
+        return done.stdout, done.stderr
 
     def line(self, *words: str) -> str | None:
         """Return the one line that `git WORDS` prints, without its end; None if git ends with another status than 0."""

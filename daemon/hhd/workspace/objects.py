@@ -30,6 +30,11 @@ STRICT = "--strict=badFilemode=error"
 """git then refuses a tree with `.git` of any spelling, `..`, doubled entries, odd modes, or anything that it lacks."""
 
 
+MEMORY_MAX = "1g"
+"""What git may take at once for an object that came: a few MB of a pack can unfold to as many GB. Files above
+`core.bigFileThreshold`, which is half of that, it does not hold in memory."""
+
+
 def pieces(content: Content, get: Get) -> Iterator[bytes]:
     """Yield the bytes of `content`; raises FormatError if a piece has another length than its place asks for."""
     left = content.size
@@ -51,7 +56,7 @@ def take_packs(git: Git, packs: Iterable[Content], get: Get) -> None:
             stdout=subprocess.DEVNULL,
             stderr=subprocess.PIPE,
             cwd=git.folder,
-            env=git.environment(),
+            env=git.environment({"GIT_ALLOC_LIMIT": MEMORY_MAX}),
         ) as process:
             assert process.stdin is not None and process.stderr is not None
             try:

@@ -6,10 +6,15 @@ from dataclasses import dataclass
 from pathlib import Path
 
 from hhd.base.errors import RefusedError
+from hhd.base.files import open_plain
 from hhd.base.text import visible
 
 _POINTER_BYTES_MAX = 8192
 """A `.git` file, or what it leads to, holds one path."""
+
+
+_READ_BY_GIT = ("HEAD", "config", "config.worktree", "commondir", "packed-refs", "shallow", "index")
+"""Files that git opens at once: a pipe in the place of one would have it wait for ever."""
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -52,8 +57,17 @@ def at(top: Path) -> Place | None:
             raise RefusedError(f"{_shown(pointer)} does not lead to a repository; nothing was captured.")
     else:
         return None
-    common = _pointer(git_dir / "commondir", "")
-    return Place(top=top, git_dir=git_dir, common=(git_dir / common).resolve() if common else git_dir)
+    _insist_on_files(git_dir)
+    pointed = _pointer(git_dir / "commondir", "")
+    common = (git_dir / pointed).resolve() if pointed else git_dir
+    _insist_on_files(common)
+    return Place(top=top, git_dir=git_dir, common=common)
+
+
+def _insist_on_files(git_dir: Path) -> None:
+    for path in (git_dir / name for name in _READ_BY_GIT):
+        if path.exists() and not path.is_file():
+            raise RefusedError(f"{_shown(path)} is no file, so git cannot read this repository.")
 
 
 def _looks_like_git_dir(folder: Path) -> bool:
@@ -62,7 +76,7 @@ def _looks_like_git_dir(folder: Path) -> bool:
 
 def _pointer(file: Path, prefix: str) -> str:
     try:
-        with open(file, "rb") as opened:
+        with open_plain(file) as opened:
             text = opened.read(_POINTER_BYTES_MAX).decode("utf-8", "surrogateescape").rstrip("\r\n")
     except OSError:
         return ""

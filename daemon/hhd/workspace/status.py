@@ -10,12 +10,11 @@ from __future__ import annotations
 import os
 import re
 import stat
-import subprocess
 from collections.abc import Iterator
 from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass, field
 
-from hhd.base.text import visible_bytes
+from hhd.workspace.git import GitFailed
 from hhd.workspace.view import View
 
 _STATUS = ("status", "--porcelain=v2", "-z", "--no-renames", "--no-ahead-behind", "--ignore-submodules=dirty")
@@ -104,17 +103,10 @@ def _text(path: bytes) -> str:
 
 
 def _run(view: View, *words: str) -> tuple[bytes, bytes]:
-    done = subprocess.run(
-        view.git.command(words),
-        stdin=subprocess.DEVNULL,
-        capture_output=True,
-        cwd=view.place.top,
-        env=view.git.environment(view.env),
-        check=False,
-    )
-    if done.returncode:
-        raise view.refused(ValueError(visible_bytes(done.stderr.strip()[-300:])))
-    return done.stdout, done.stderr
+    try:
+        return view.git.ended(*words, env=view.env)
+    except GitFailed as error:
+        raise view.refused(error) from error
 
 
 def _unreadable(said: bytes) -> Iterator[bytes]:

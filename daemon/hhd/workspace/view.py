@@ -19,6 +19,7 @@ from pathlib import Path
 from types import TracebackType
 
 from hhd.base.errors import RefusedError
+from hhd.base.files import open_plain
 from hhd.base.text import visible
 from hhd.workspace.git import Git, GitFailed, said
 from hhd.workspace.place import Place
@@ -33,6 +34,8 @@ _BOOLEANS = {
     "core.trustctime": True,
 }
 """Settings that say how the working tree is to be read, with git's defaults."""
+
+_SETTINGS_SECONDS_MAX = 30
 
 _COPIED_BYTES_MAX = 16 * 1024 * 1024
 """Of `info/exclude`, `info/sparse-checkout` and `shallow`: lists that persons write."""
@@ -64,7 +67,13 @@ def settings(place: Place) -> Settings:
             cwd=place.top,
             env={**kept, "LC_ALL": "C"},
             check=False,
+            timeout=_SETTINGS_SECONDS_MAX,
         )
+    except subprocess.TimeoutExpired as error:
+        raise RefusedError(
+            f"git does not come to an end of the settings of {visible(str(place.top), one_line=True)}: "
+            "they may include something that is no file."
+        ) from error
     except FileNotFoundError as error:
         raise RefusedError("git is not installed, so a repository cannot be captured: install it.") from error
     if done.returncode:
@@ -121,19 +130,21 @@ class View:
         return RefusedError(f"git could not read {visible(str(self.place.top), one_line=True)}: {error}")
 
     def copied(self, name: str) -> bytes:
-        """A small file of the repository's own folders, empty if there is none."""
-        for folder in dict.fromkeys((self.place.git_dir, self.place.common)):
-            try:
-                with open(folder / name, "rb") as source:
-                    raw = source.read(_COPIED_BYTES_MAX + 1)
-            except (FileNotFoundError, NotADirectoryError):
-                continue
-            except OSError as error:
-                raise self.refused(error) from error
-            if len(raw) > _COPIED_BYTES_MAX:
-                raise self.refused(ValueError(f"{name} is too large"))
-            return raw
-        return b""
+        """A small file of the repository's own folders, empty if there is none.
+
+        What the worktrees of a repository share lies in its common folder; of the rest each has its own.
+        """
+        shared = name == "shallow" or (name.startswith(("refs/", "info/")) and name != "info/sparse-checkout")
+        try:
+            with open_plain((self.place.common if shared else self.place.git_dir) / name) as source:
+                raw = source.read(_COPIED_BYTES_MAX + 1)
+        except (FileNotFoundError, NotADirectoryError):
+            return b""
+        except OSError as error:
+            raise self.refused(error) from error
+        if len(raw) > _COPIED_BYTES_MAX:
+            raise self.refused(ValueError(f"{name} is too large"))
+        return raw
 
     def references(self, *patterns: str) -> list[bytes]:
         """The objects that the repository's references of `patterns` stand on, as hexadecimal text."""
@@ -193,7 +204,8 @@ class View:
             if raw := self.copied(name):
                 (folder / name).write_bytes(raw)
         for shared in self.place.git_dir.glob("sharedindex.*"):
-            shutil.copyfile(shared, folder / shared.name)  # Not linked: git sets the time of one that it reads.
+            with open_plain(shared) as source, open(folder / shared.name, "wb") as copy:
+                shutil.copyfileobj(source, copy)  # Not linked: git sets the time of one that it reads.
         (folder / "config").write_text(self._config(), encoding="utf-8", errors="surrogateescape")
 
     def _config(self) -> str:
@@ -208,10 +220,9 @@ class View:
     def _excludes(self) -> str:
         """The person's own ignore file: the one of their settings, or where git looks for it."""
         named = self.settings.values.get(b"core.excludesfile")
-        if named is not None:
-            return os.path.expanduser(os.fsdecode(named))
         base = os.environ.get("XDG_CONFIG_HOME") or os.path.join(os.path.expanduser("~"), ".config")
-        return os.path.join(base, "git", "ignore")
+        path = os.path.join(base, "git", "ignore") if named is None else os.path.expanduser(os.fsdecode(named))
+        return path if os.path.isfile(os.path.join(self.place.top, path)) else "/dev/null"
 
 
 def _quoted(text: str) -> str:
