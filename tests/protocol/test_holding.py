@@ -198,7 +198,7 @@ def test_a_session_whose_creator_is_sealed_with_all_it_signed_can_be_taken_over(
 
 def test_an_effect_that_may_be_repeated_is_started_again() -> None:
     part = _carry_out(_asked(_part()), Start(effect=E1, request=REQUEST)).loaded()
-    part = replace(part, known=replace(part.known, kinds={E1: EffectKind.REPEATABLE}))
+    part = replace(part, known=part.known.of_kinds({E1: EffectKind.REPEATABLE}))
     assert part.may_start(E1, REQUEST, 0) is None
 
 

@@ -88,8 +88,8 @@ MUTANTS: dict[str, Mutant] = {
     "an own start is forgotten": Mutant(
         breaks="5, no second run",
         module=_PART,
-        old="said is Progress.STARTED or self.begun(effect, view.token.id)",
-        new="said is Progress.STARTED",
+        old="begun = effect not in saying and self.begun(effect, view.token.id)",
+        new="begun = False",
     ),
     "a rolled-back store goes on": Mutant(
         breaks="1, one line under a token",

@@ -109,7 +109,7 @@ def view(store: Store, me: Identity, session: SessionId) -> fencing.View:
         return found.view
     pending = Moment(store, CheckpointId(found.view.main)).standing.journal.pending
     kinds = {} if pending is None else {effect_id(session, pending.index): kind_of(pending)}
-    return replace(found, kinds=kinds).view
+    return found.of_kinds(kinds).view
 
 
 def loaded(store: Store, session: SessionId, checkpoint: CheckpointId, *, embed: bool = False) -> Capsule:
@@ -171,7 +171,7 @@ def _begin(
 
     `content`: what is not in the payload yet. `workspace`: the capture it begins with, of the same family.
     """
-    doors = Doors(store, me, session, {})
+    doors = Doors(store, me, session)
     pen = Pen(store, me, session, doors)
     token = doors.part.known.view.token
     assert token is not None and doors.may_append() is None, "who creates a session owns it"

@@ -75,7 +75,7 @@ class StoreKeeper:
         """Of the folder it is at work in; None: checkpoints name the `workspace` that the one before named."""
         try:
             with store.snapshot():
-                self._doors = Doors(store, me, session, {})
+                self._doors = Doors(store, me, session)
                 self._pen = Pen(store, me, session, self._doors)
                 view = self._doors.part.known.view
                 if (refusal := self._doors.may_append()) is not None:
@@ -96,7 +96,7 @@ class StoreKeeper:
         entry = standing.journal.pending
         if entry is None or entry.state is not State.ASKED or kind_of(entry) is not EffectKind.TOOL:
             return standing
-        if effect_id(self.session, entry.index) not in self._doors.uncertain:
+        if effect_id(self.session, entry.index) not in self._doors.part.known.view.uncertain:
             return standing
         return replace(standing, journal=standing.journal.start().doubt())
 

@@ -20,6 +20,10 @@ _RANK = {
 """Which of two words stands where two lines that said different things were joined: an answer, else the worse doubt."""
 
 
+_NOT_YET = StatementId(bytes(32))
+"""Stands for a checkpoint that is not signed yet, while it is asked what may be done after it."""
+
+
 class Line:
     """What the checkpoints up to one of them say of effects.
 
@@ -32,12 +36,12 @@ class Line:
         self.asked: dict[EffectId, frozenset[StatementId]] = {}
         self.anew: set[EffectId] = set()
 
-    def say(self, checkpoint: Checkpoint) -> None:
-        """Go on by one checkpoint."""
-        for effect, said in checkpoint.effects.items():
+    def say(self, effects: Mapping[EffectId, Progress], checkpoint: StatementId, token: StatementId) -> None:
+        """Go on by one checkpoint, made under `token`, that says `effects`."""
+        for effect, said in effects.items():
             if said is Progress.RERUN or effect not in self.progress:
-                self.under[effect] = frozenset((checkpoint.token,))
-                self.asked[effect] = frozenset((checkpoint.id,))
+                self.under[effect] = frozenset((token,))
+                self.asked[effect] = frozenset((checkpoint,))
             if said is Progress.RERUN:
                 self.anew.add(effect)
             self.progress[effect] = said
@@ -47,6 +51,14 @@ class Line:
         line = Line()
         line.progress, line.under, line.asked = dict(self.progress), dict(self.under), dict(self.asked)
         line.anew = set(self.anew)
+        return line
+
+    def only(self, effect: EffectId) -> Line:
+        """How far `effect` alone came, and where it was asked."""
+        line = Line()
+        if effect in self.progress:
+            line.progress[effect] = self.progress[effect]
+            line.under[effect], line.asked[effect] = self.under[effect], self.asked[effect]
         return line
 
     def join(self, other: Line) -> None:
@@ -65,7 +77,7 @@ def line_of(ancestry: Iterable[Checkpoint]) -> Line:
     line = Line()
     if all(len(checkpoint.parents) < 2 for checkpoint in order):  # Then it is one chain, as nearly always.
         for checkpoint in order:
-            line.say(checkpoint)
+            line.say(checkpoint.effects, checkpoint.id, checkpoint.token)
         return line
     here = {checkpoint.id for checkpoint in order}
     uses = Counter(parent for checkpoint in order for parent in checkpoint.parents)
@@ -79,7 +91,7 @@ def line_of(ancestry: Iterable[Checkpoint]) -> Line:
         line = before[0] if before else Line()
         for other in before[1:]:
             line.join(other)
-        line.say(checkpoint)
+        line.say(checkpoint.effects, checkpoint.id, checkpoint.token)
         ends[checkpoint.id] = line
     return line
 
@@ -129,13 +141,29 @@ class Doubts:
 
     def extend(self, checkpoint: Checkpoint) -> None:
         """The main line went on by one checkpoint, which nothing here had named."""
-        self._line.say(checkpoint)
+        self._line.say(checkpoint.effects, checkpoint.id, checkpoint.token)
         self._look_at(checkpoint.effects.keys())
 
     def announce(self, intent: Intent) -> None:
         """One more intent is here."""
         self._note(intent)
         self._look_at((intent.effect,))
+
+    def progress(self, head: StatementId | None) -> Mapping[EffectId, Progress]:
+        """How far each effect came on the line that ends at `head`; good until that goes on."""
+        return (self._line if head == self._graph.main else self._line_to(head)).progress
+
+    def would_doubt(self, effect: EffectId, saying: Mapping[EffectId, Progress]) -> bool:
+        """Whether `effect` is uncertain once the main line went on by the owner's checkpoint that says `saying`."""
+        top, line = self._chain.top, self._line
+        if top is None or self._graph.main is None:
+            return False
+        self._line = line.only(effect)
+        self._line.say(saying, _NOT_YET, top.id)
+        try:
+            return self._is_uncertain(effect)
+        finally:
+            self._line = line
 
     def _note(self, intent: Intent) -> None:
         if intent.signature_good and self._by_its_holder(intent):

@@ -17,6 +17,7 @@ from hhd_protocol.statements import (
     EffectKind,
     Fact,
     Intent,
+    Progress,
     Receipt,
     Record,
     Revocation,
@@ -72,6 +73,14 @@ class Resolved:
                 self.view = self._sorted()
                 break
         return self.view
+
+    def progress(self, head: StatementId | None) -> Mapping[EffectId, Progress]:
+        """How far each effect came on the line that ends at `head`; good until something is added."""
+        return self._doubts.progress(head)
+
+    def would_doubt(self, effect: EffectId, saying: Mapping[EffectId, Progress]) -> bool:
+        """Whether `effect` is uncertain once the owner's line went on by a checkpoint that says `saying`."""
+        return self._doubts.would_doubt(effect, saying) if effect in saying else effect in self.view.uncertain
 
     def _sorted(self) -> View:
         records: dict[StatementId, Record] = {}

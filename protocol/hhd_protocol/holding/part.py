@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 from dataclasses import dataclass, replace
+from types import MappingProxyType
 
 from hhd_protocol.holding.drafts import CheckpointDraft
 from hhd_protocol.holding.known import Known
@@ -19,10 +20,11 @@ from hhd_protocol.statements import (
     Receipt,
     Record,
     RecordKind,
-    Revocation,
     Role,
     Statement,
 )
+
+_NOTHING: Mapping[EffectId, Progress] = MappingProxyType({})
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -131,8 +133,13 @@ class Part:
             return Refusal(why=Why.STALE)
         return None
 
-    def may_start(self, effect: EffectId, request: Sha256, now_ms: int) -> Refusal | None:
-        """Door 2: may this device start `effect`, whose request has the SHA-256 `request`? None: it may."""
+    def may_start(
+        self, effect: EffectId, request: Sha256, now_ms: int, saying: Mapping[EffectId, Progress] = _NOTHING
+    ) -> Refusal | None:
+        """Door 2: may this device start `effect`, whose request has the SHA-256 `request`? None: it may.
+
+        `saying`: what the checkpoint says that is written just before the start.
+        """
         refusal = self.may_append()
         if refusal is not None:
             return refusal
@@ -142,12 +149,13 @@ class Part:
             return Refusal(why=Why.ANSWERED)
         view = self.known.view
         assert view.token is not None
-        said = self.known.progress(view.main).get(effect)
+        said = saying.get(effect) or self.known.progress(view.main).get(effect)
         if said is None:
             return Refusal(why=Why.NOT_ASKED)
         if said in (Progress.ANSWERED, Progress.SETTLED):
             return Refusal(why=Why.ANSWERED)
-        doubtful = effect in view.uncertain or said is Progress.STARTED or self.begun(effect, view.token.id)
+        begun = effect not in saying and self.begun(effect, view.token.id)
+        doubtful = said is Progress.STARTED or begun or self.known.is_uncertain(effect, saying)
         if doubtful and self.known.kinds.get(effect, EffectKind.TOOL) is EffectKind.TOOL:
             return Refusal(why=self._which_doubt(effect, request))
         return self._waits(now_ms)
@@ -240,7 +248,7 @@ class Part:
         """The record that a takeover follows: the winner or, where revocations sealed all, the highest of those."""
         view = self.known.view
         out = view.held | view.refused
-        records = [s for s in self.known.statements.values() if isinstance(s, Record) and s.id not in out]
+        records = [record for record in self.known.records if record.id not in out]
         if view.token is not None:
             records = [record for record in records if record.id == view.token.id]
         return max(records, key=lambda record: (record.number, record.id), default=None)
@@ -259,24 +267,11 @@ class Part:
         made = any(isinstance(s, Checkpoint) and s.token == record.id for s in self.known.statements.values())
         return None if record.head is None and not made else Refusal(why=Why.SPLIT)
 
-    def _own_line(self) -> set[StatementId]:
-        """The statements that this store signed, as its tip leads to them."""
-        found: set[StatementId] = set()
-        at = self.tip
-        while at is not None and at not in found and (statement := self.known.statements.get(at)) is not None:
-            found.add(at)
-            at = statement.after
-        return found
-
     def _rolled_back(self, token: StatementId) -> bool:
         """Whether something shows that this device had `token` before its store was rolled back."""
         if token in self.denied:
             return True
-        mine = self._own_line()
-        return any(
-            s.by == self.me and s.signature_good and s.id not in mine and token in (s.id, _token_of(s))
-            for s in self.known.statements.values()
-        )
+        return any(token in (s.id, _token_of(s)) for s in self.known.strays(self.me, self.tip))
 
     @property
     def after(self) -> StatementId | None:
@@ -284,26 +279,14 @@ class Part:
 
         From the tip on, own statements that came from elsewhere are followed while there is one choice.
         """
-        followers: dict[StatementId | None, list[StatementId]] = {}
-        for s in self.known.statements.values():
-            if s.by == self.me and s.signature_good:
-                followers.setdefault(s.after, []).append(s.id)
         at = self.tip
-        while len(next_ones := followers.get(at, [])) == 1:
+        while len(next_ones := self.known.followers(self.me, at)) == 1:
             at = next_ones[0]
         return at
 
     def begun(self, effect: EffectId, token: StatementId) -> bool:
         """Whether this store said, under `token`, that it starts `effect`, and nothing took that back since."""
-        at = self.tip
-        while at is not None and (statement := self.known.statements.get(at)) is not None:
-            if _token_of(statement) == token:
-                if isinstance(statement, Checkpoint) and effect in statement.effects:
-                    return statement.effects[effect] is Progress.STARTED
-                if isinstance(statement, Intent) and statement.effect == effect:
-                    return True
-            at = statement.after
-        return False
+        return self.known.line(self.tip).begun(effect, token)
 
     def _which_doubt(self, effect: EffectId, request: Sha256) -> Why:
         other = any(
@@ -319,8 +302,7 @@ class Part:
     def _asks_others(self) -> bool:
         """Whether an effect or a release has to wait for what others know; who signed here has its own share."""
         others = self._others()
-        signed = {s.by for s in self.known.statements.values() if not isinstance(s, Revocation)}
-        if not others & (self.acknowledged_by | signed):
+        if not others & self.acknowledged_by.union(self.known.signers):
             return False
         answered = self.around.answered & others
         return not answered or bool((self.around.connected & others) - answered)
@@ -341,26 +323,20 @@ class Part:
         if view.token is None:
             return []
         over: set[StatementId] = set() if self.me in view.revoked else {view.token.id}
+        given = [s for s in self.known.records if s.to == self.me and s.id not in over | view.held | view.refused]
+        if not given:
+            return []
         for s in self.known.statements.values():
             if s.by == self.me and (
                 (isinstance(s, Record) and s.kind is RecordKind.RELEASE and s.prev is not None)
                 or (isinstance(s, Checkpoint) and s.closing)
             ):
                 over.add(_token_of(s) or s.id)
-        return [
-            s
-            for s in self.known.statements.values()
-            if isinstance(s, Record) and s.to == self.me and s.id not in over | view.held | view.refused
-        ]
+        return [record for record in given if record.id not in over]
 
     def _own_tip(self, token: Record) -> StatementId | None:
         """The last checkpoint of this store under `token`, or the head that the token names."""
-        at = self.tip
-        while at is not None and (statement := self.known.statements.get(at)) is not None:
-            if isinstance(statement, Checkpoint) and statement.token == token.id:
-                return at
-            at = statement.after
-        return token.head
+        return self.known.line(self.tip).ends.get(token.id, token.head)
 
     def _journal(
         self, token: StatementId, line: Mapping[EffectId, Progress], leg: Leg | None
@@ -372,11 +348,11 @@ class Part:
             for effect, said in line.items()
             if said not in over and self.known.kinds.get(effect, EffectKind.TOOL) is EffectKind.TOOL
         }
-        mine = self._own_line()
+        mine = self.known.line(self.tip)
         for s in self.known.statements.values():
             # An own intent that this store does not lead to was lost in a roll-back: it may have run.
             if isinstance(s, Intent) and s.by == self.me and s.token == token:
-                may_have_run = s.id not in mine or self.begun(s.effect, token)
+                may_have_run = s.id not in mine.ids or self.begun(s.effect, token)
                 if may_have_run and line.get(s.effect) not in over:
                     journal[s.effect] = Progress.STARTED
         if leg is not None and leg.replied is not None:
