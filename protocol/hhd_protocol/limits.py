@@ -252,6 +252,9 @@ REGISTRY_TEXT_BYTES_MAX = 4 * TITLE_BYTES_MAX
 REGISTRY_HEADS_MAX = 4096
 """Heads of a shared document, or writers named in one change: one for each opening on each device, merged daily."""
 
+REGISTRY_NAMED_HEADS_MAX = 256
+"""Heads of one session that lists name or leave out: each has parted from the others, and somebody looked at it."""
+
 REGISTRY_ENTRIES_MAX = 1_000_000
 """Entries of a shared document: ten for each of 100,000 sessions."""
 STEP_BYTES_MAX = 64 * 1024

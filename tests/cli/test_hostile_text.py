@@ -46,6 +46,7 @@ class World:
     root: Path
     text: str
     heads: str = ""
+    there: str = ""
     asking: str = ""
     doubtful: str = ""
     gone: str = ""
@@ -159,6 +160,45 @@ def world(made_world: World, cache: Path, monkeypatch: pytest.MonkeyPatch) -> Wo
 
 def test_every_command_is_either_shown_to_show_texts_or_said_to_show_none() -> None:
     assert set(SHOWS) | set(SHOWS_NONE) == set(COMMANDS) and not set(SHOWS) & set(SHOWS_NONE)
+
+
+HEADS: Mapping[str, Call] = {
+    "rename": lambda w: ["rename", w.heads, "--head", w.there, name_of(w)],
+    "heads": lambda w: ["heads", w.heads],
+    "show": lambda w: ["show", w.heads, "--head", name_of(w)],
+    "diff": lambda w: ["diff", w.heads, name_of(w)],
+    "pick": lambda w: ["pick", w.heads, name_of(w)],
+    "fork": lambda w: ["fork", w.heads, "--at", name_of(w)],
+    "export": lambda w: ["export", w.heads, w.root / "head.hhd", "--force", "--head", name_of(w)],
+    "archive": lambda w: ["archive", w.heads, "--head", name_of(w)],
+    "heads --all": lambda w: ["heads", w.heads, "--all"],
+    "unknown": lambda w: ["show", w.heads, "--head", f"no {w.text}"],
+    "taken away": lambda w: ["rename", w.heads, "--none", "--head", name_of(w)],
+}
+"""In this order: what is said and done of a head with a hostile name."""
+
+
+def name_of(world: World) -> str:
+    return world.text[:200].replace("\0", "")
+
+
+def test_a_hostile_name_of_a_head_is_text_everywhere_and_names_it(
+    world: World, capfd: pytest.CaptureFixture[str]
+) -> None:
+    with door.opened() as store:
+        world.there = lines.service(store).heads(world.heads).heads[1].id
+    for name, asked in HEADS.items():
+        status = run([str(word) for word in asked(world)])
+        out, err = capfd.readouterr()
+        if name in ("fork", "export"):
+            assert "holds no session of a program" in err, (
+                "the name was understood; what is made by hand has no program"
+            )
+        else:
+            assert status == (3 if name == "unknown" else 0), (name, err[:500])
+        assert not hidden(out + err), name
+        if name in ("rename", "heads", "heads --all", "unknown"):
+            assert MARK.lower() in (out + err).lower(), name
 
 
 def hidden(said: str) -> list[str]:

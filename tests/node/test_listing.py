@@ -77,6 +77,14 @@ def test_a_damaged_entry_is_a_format_error_or_an_entry(one: Listed, data: st.Dat
     assert isinstance(found, Listed) and type(found.state) is State
 
 
+def test_entries_from_before_heads_were_archived_are_read_beside_others() -> None:
+    one, other = Listed(id=_session(1), title="one"), Listed(id=_session(2), title="other", heads=3, left_out=1)
+    assert listing.decoded_all([encode(one.row[:-1]), other.encoded()]) == [one, other]
+    assert (one.heads_shown, other.heads_shown) == (1, 2)
+    with pytest.raises(FormatError):
+        listing.decoded(encode(one.row[:-2]))
+
+
 def test_an_entry_of_a_newer_hhd_says_so() -> None:
     with pytest.raises(NewerVersionError):
         listing.decoded(encode([2, "whatever"]))

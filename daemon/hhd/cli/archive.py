@@ -6,20 +6,24 @@ import click
 
 from hhd import app
 from hhd.cli import telling
-from hhd.cli.telling import JSON, SESSION
-from hhd.cli.wished import asked
+from hhd.cli.telling import HEAD, JSON, SESSION
+from hhd.cli.wished import asked, subject
 
 
 @click.command("archive")
 @SESSION
 @click.option("--undo", is_flag=True, help="Show it in lists again.")
+@HEAD
 @JSON
-def command(session: str, undo: bool, as_json: bool) -> None:
-    """Leave SESSION out of lists, on all your devices; nothing of it is removed."""
+def command(session: str, undo: bool, head: str | None, as_json: bool) -> None:
+    """Leave SESSION out of lists, or one of its heads out of hhd heads, on all your devices; nothing is removed.
+
+    A head is listed again once there is new work on it.
+    """
     with app.control() as control:
-        done = control.archive(session, undo=undo)
+        done = control.archive(session, undo=undo, head=head)
     if as_json:
         telling.as_object(done)
         return
     now = "is listed again" if undo else "is archived; hhd archive --undo shows it again"
-    telling.lines([f"{telling.brief(done.session)} {now}", *asked(done)])
+    telling.lines([f"{subject(done)} {now}", *asked(done)])

@@ -11,7 +11,11 @@ from hhd.cli.telling import JSON, SESSION
 
 @click.command("fork")
 @SESSION
-@click.option("--at", metavar="CHECKPOINT", help="Where it begins: a head or any checkpoint. [default: the main head]")
+@click.option(
+    "--at",
+    metavar="CHECKPOINT",
+    help="Where it begins: a head, by its name or id, or any checkpoint. [default: the main head]",
+)
 @JSON
 def command(session: str, at: str | None, as_json: bool) -> None:
     """Make a new session that begins as SESSION was; both go their own way from there."""

@@ -11,15 +11,17 @@ from hhd.cli.telling import JSON, SESSION
 
 @click.command("heads")
 @SESSION
+@click.option("--all", "with_archived", is_flag=True, help="Also those that are archived.")
 @JSON
-def command(session: str, as_json: bool) -> None:
+def command(session: str, with_archived: bool, as_json: bool) -> None:
     """List the heads of SESSION: where each line of its work ends, when and where it was made, what it holds.
 
     The main head is the one that the session goes on from. None of the others is ever dropped: compare two (hhd diff),
-    make one a session of its own that goes on from there (hhd fork --at), or say which you prefer (hhd pick).
+    make one a session of its own that goes on from there (hhd fork --at), say which you prefer (hhd pick), give one a
+    name (hhd rename --head), or leave one out of this list (hhd archive --head).
     """
     with app.control() as control:
-        found = control.heads(session)
+        found = control.heads(session, with_archived=with_archived)
     if as_json:
         telling.as_object(found)
         return
@@ -28,9 +30,14 @@ def command(session: str, as_json: bool) -> None:
         [
             f"{telling.title(found.title)}  {telling.brief(found.session)}: {telling.count(many, 'head')}",
             *(line for one in found.heads for line in telling.head(one)),
+            *([_left_out(found.left_out)] if found.left_out else []),
             *([_REMOVED] if found.removed else []),
         ]
     )
+
+
+def _left_out(count: int) -> str:
+    return f"{count} archived {'one is' if count == 1 else 'ones are'} left out; see --all."
 
 
 _REMOVED = (

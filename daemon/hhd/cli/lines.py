@@ -184,8 +184,8 @@ def _states(sessions: list[Listed], states: tuple[str, ...]) -> list[str]:
     for place, one in enumerate(sessions):
         if one.waiting and texts[place] in ("waiting for you", "paused"):
             texts[place] = f"waiting: {visible(one.waiting, one_line=True)}"
-        if one.heads > 1:
-            texts[place] += f", {one.heads} heads"
+        if one.heads > 1 and one.heads_shown > 1:
+            texts[place] += f", {one.heads_shown} heads"
     return texts
 
 
@@ -224,7 +224,8 @@ def _fields(one: Listed, found: Overview) -> dict[str, object]:
         "device": found.names.get(one.owner[:16]),
         "here": one.owner == found.device,
         "token": one.token,
-        "heads": one.heads,
+        "heads": one.heads_shown,
+        "heads_archived": one.left_out,
         "picked": one.picked.hex() if one.picked is not None else None,
         "archived": one.archived,
         "asked": one.asked,

@@ -15,7 +15,7 @@ from hhd.cli.telling import JSON, SESSION
 
 @click.command("show")
 @SESSION
-@click.option("--head", help="Another head than the main one, by the begin of its id.")
+@click.option("--head", help="Another head than the main one, by its name or id, or the begin of one.")
 @click.option("--full", is_flag=True, help="Show outputs and summaries whole.")
 @JSON
 def command(session: str, head: str | None, full: bool, as_json: bool) -> None:

@@ -65,6 +65,9 @@ def brief(id: str) -> str:
     return id[:ID_CHARS]
 
 
+HEAD = click.option("--head", help="One of its heads, by its name or id, or the begin of one.")
+
+
 def device(one: Device) -> str:
     """What to call a device."""
     if one.here:
@@ -101,7 +104,7 @@ def files(paths: Iterable[str]) -> str:
 
 def head(one: Head) -> list[str]:
     """The lines that tell of one head."""
-    marks = [word for word, there in (("main", one.main), ("picked", one.picked)) if there]
+    marks = [word for word, there in (("main", one.main), ("picked", one.picked), ("archived", one.archived)) if there]
     marks += [{"held": "held: not all it stands on is here", "sealed": "from a revoked device"}.get(one.standing, "")]
     shown = ", ".join(mark for mark in marks if mark)
     token = f"token {one.token}" if one.token is not None else "an unknown token"
@@ -109,8 +112,9 @@ def head(one: Head) -> list[str]:
     past += f" and {one.waiting} not answered" if one.waiting else ""
     where = f"past {brief(one.fork)}" if one.fork is not None else "in all"
     changed = "its content was thinned" if one.files is None else files(one.files)
+    name = f"{title(one.name)}  " if one.name else ""
     told = [
-        f"{brief(one.id)}  {when(one.at_ms)}  {device(one.device)}, {token}" + (f"  ({shown})" if shown else ""),
+        f"{brief(one.id)}  {name}{when(one.at_ms)}  {device(one.device)}, {token}" + (f"  ({shown})" if shown else ""),
         f"    {past} {where}" + (f"; files: {changed}" if changed else ""),
     ]
     return told

@@ -5,10 +5,16 @@ from __future__ import annotations
 from typing import TYPE_CHECKING
 
 from hhd.base.text import short
-from hhd.cli.telling import NOTE_CHARS
+from hhd.cli.telling import NOTE_CHARS, brief
 
 if TYPE_CHECKING:
     from hhd.node.answers.wished import Wished
+
+
+def subject(done: Wished) -> str:
+    """What the wish is about."""
+    head = f"head {brief(done.head)} of " if done.head is not None else ""
+    return f"{head}{brief(done.session)}"
 
 
 def asked(done: Wished) -> list[str]:

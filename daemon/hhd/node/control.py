@@ -34,6 +34,7 @@ if TYPE_CHECKING:
     from hhd.node.answers.removal import Removal
     from hhd.node.answers.shown import Shown
     from hhd.node.answers.wished import Wished
+    from hhd.node.heads import HeadsOf
     from hhd.node.lineages import Lineage
     from hhd.node.logbook import Logbook
     from hhd.node.pending import Pending
@@ -68,7 +69,7 @@ class ControlService:
             owner=self._devices.shown(found.owner),
             token=found.token if token is None or head is None else None,
             head=None if at is None else at.hex(),
-            heads=found.heads,
+            heads=found.heads_shown,
             archived=found.archived,
             at_ms=found.at_ms,
             turns=found.turns,
@@ -98,27 +99,32 @@ class ControlService:
         start = Position() if since is None else Position.parse(since)
         yield from self._logbook(found.id).follow(start, wait)
 
-    def heads(self, name: str) -> Heads:
-        """Return the heads of a session."""
+    def heads(self, name: str, *, with_archived: bool = False) -> Heads:
+        """Return the heads of a session; those that are archived only `with_archived`."""
         found = self._session(name)
-        lineage = self._lineage(found.id)
+        of = self._heads_of(found)
         from hhd.node.answers.heads import Heads
-        from hhd.node.heads import HeadsOf
 
-        shown = HeadsOf(store=self.store, lineage=lineage, devices=self._devices, picked=found.picked).all()
-        removed = bool(lineage.view.beyond_removal)
-        return Heads(session=found.id.hex(), title=found.title, heads=shown, removed=removed)
+        shown = of.all() if with_archived else of.listed()
+        return Heads(
+            session=found.id.hex(),
+            title=found.title,
+            heads=shown,
+            removed=bool(of.lineage.view.beyond_removal),
+            left_out=len(of.lineage.tips) - len(shown),
+        )
 
     def diff(self, name: str, one: str | None = None, other: str | None = None) -> Difference:
         """Return what two heads did apart; those two of a session that has two, if none is named."""
         found = self._session(name)
         if one is not None and other is not None:
             ids = self.store.checkpoint_ids(found.id)
-            pair = [naming.checkpoint_of(ids, each) for each in (one, other)]
+            names = self._head_names(found)
+            pair = [naming.checkpoint_of(ids, each, names) for each in (one, other)]
         else:
             heads = self._two_heads(found) or self._lineage(found.id).heads
             if one is not None:
-                pair = [*(head for head in heads[:1]), naming.head(heads, one)]
+                pair = [*(head for head in heads[:1]), naming.head(heads, one, self._head_names(found))]
             elif len(heads) == 2:
                 pair = heads
             else:
@@ -131,18 +137,36 @@ class ControlService:
 
     # Wishing
 
-    def rename(self, name: str, title: str | None) -> Wished:
-        """Give a session a title; None: take it away, so that its first words are its title again."""
-        return self._wishes.rename(self._session(name).id, title)
+    def rename(self, name: str, title: str | None, *, head: str | None = None) -> Wished:
+        """Give a session a title, or its `head` a name; None: take it away (then its first words are its title)."""
+        found = self._session(name)
+        if head is None:
+            return self._wishes.rename(found.id, title)
+        of = self._heads_of(found)
+        tip = naming.head([tip.id for tip in of.lineage.tips], head, of.names())
+        if title is None:  # The name may be of an older checkpoint on its line.
+            tip = of.named_at(tip)
+        return self._wishes.name_head(found.id, tip, title)
 
-    def archive(self, name: str, *, undo: bool = False) -> Wished:
-        """Hide a session from lists; `undo`: show it again."""
-        return self._wishes.archive(self._session(name).id, not undo)
+    def archive(self, name: str, *, undo: bool = False, head: str | None = None) -> Wished:
+        """Hide a session from lists, or its `head` from the list of its heads; `undo`: show it again."""
+        found = self._session(name)
+        if head is None:
+            return self._wishes.archive(found.id, not undo)
+        of = self._heads_of(found)
+        tip = naming.head([tip.id for tip in of.lineage.tips], head, of.names())
+        if tip == of.lineage.view.main and not undo:
+            shown = found.id.hex()[: naming.ID_SHOWN]
+            raise RefusedError(f"Session {shown} goes on from this head, so it is always listed; archive the session.")
+        return self._wishes.archive_head(found.id, tip, not undo)
 
     def pick(self, name: str, head: str | None) -> Wished:
         """Say which head of a session is preferred, None: none of them. It moves nothing."""
         found = self._session(name)
-        chosen = None if head is None else naming.head(self._lineage(found.id).heads, head)
+        chosen = None
+        if head is not None:
+            of = self._heads_of(found)
+            chosen = naming.head(of.lineage.heads, head, of.names())
         wished = self._wishes.pick(found.id, chosen)
         return replace(wished, before=None if found.picked is None else found.picked.hex(), after=_hex(chosen))
 
@@ -276,7 +300,7 @@ class ControlService:
     def _head(self, found: Listed, name: str | None) -> CheckpointId | None:
         """The head that `name` means, the main one without; None for a session that has no checkpoint yet."""
         if name is not None:
-            return naming.checkpoint(self.store, found.id, name)
+            return naming.checkpoint(self.store, found.id, name, self._head_names(found))
         if found.heads == 1:  # Then it is the last checkpoint that came, since parents come first.
             return next(reversed(self.store.checkpoint_ids(found.id)), None)
         lineage = self._lineage(found.id)
@@ -288,6 +312,24 @@ class ControlService:
                 "name one (hhd heads lists them)."
             )
         return None
+
+    def _heads_of(self, found: Listed) -> HeadsOf:
+        from hhd.node import head_facts
+        from hhd.node.heads import HeadsOf
+
+        return HeadsOf(
+            store=self.store,
+            lineage=self._lineage(found.id),
+            devices=self._devices,
+            facts=head_facts.of(self.store, found.id),
+            picked=found.picked,
+        )
+
+    def _head_names(self, found: Listed) -> naming.Names:
+        """What the heads of a session are called; where none has a name, its lineage is not read."""
+        from hhd.node import head_facts
+
+        return self._heads_of(found).names() if head_facts.of(self.store, found.id).named else {}
 
     def _two_heads(self, found: Listed) -> list[CheckpointId]:
         """The two heads of a session that clearly has two, the one under the higher token first; else none.

@@ -8,6 +8,7 @@ from hhd.node import transcripts
 from hhd.node.answers.heads import Head
 from hhd.node.devices import Devices
 from hhd.node.folding import told
+from hhd.node.head_facts import HeadFacts
 from hhd.node.lineages import Lineage
 from hhd.store.errors import MissingError, ThinnedError
 from hhd.store.store import Store
@@ -17,25 +18,41 @@ from hhd_protocol.ids import CheckpointId
 
 @dataclass(frozen=True, kw_only=True)
 class HeadsOf:
-    """The heads of one session in `store`; `picked` is the one that a person prefers."""
+    """The heads of one session in `store`; `facts` and `picked` are what a person said of them."""
 
     store: Store
     lineage: Lineage
     devices: Devices
+    facts: HeadFacts
     picked: CheckpointId | None = None
 
     def all(self) -> tuple[Head, ...]:
         """Every head, the main one first; then what is kept and is no head."""
         return tuple(self._head(tip) for tip in self.lineage.tips)
 
+    def listed(self) -> tuple[Head, ...]:
+        """The same without those that are archived; the main head is always among them."""
+        return tuple(self._head(tip) for tip in self.lineage.tips if tip.main or not self.facts.archived(tip.id))
+
+    def names(self) -> dict[CheckpointId, str]:
+        """The heads that have names, with these."""
+        return self.facts.names(self.lineage.tips) if self.facts.named else {}
+
+    def named_at(self, head: CheckpointId) -> CheckpointId:
+        """The checkpoint that a head has its name from; itself if it has none."""
+        tip = next(tip for tip in self.lineage.tips if tip.id == head)
+        return self.facts.named_at(tip) or head
+
     def _head(self, tip: Tip) -> Head:
         return Head(
             id=tip.id.hex(),
+            name=self.facts.name(tip),
             device=self.devices.shown(tip.by),
             at_ms=tip.last_ms,
             token=self.lineage.number(tip.token),
             main=tip.main,
             picked=tip.id == self.picked or self.picked in tip.past,
+            archived=self.facts.archived(tip.id),
             standing=tip.kept.value,
             fork=None if tip.fork is None else tip.fork.hex(),
             turns=tip.turns,

@@ -43,9 +43,10 @@ class Listed(NamedTuple):
     one compete. `picked`: the head a person prefers. `at_ms`: wall clock of the last change, for showing only.
     `waiting`: what for, in words. `folder`: where it works, a hint. `opening`: the first words of the session, its
     title until a person gave it one. `asked`: how many facts two devices gave without knowing of each other.
+    `left_out`: how many of the heads are archived.
 
-    `title` (once a person gave one), `archived`, `picked` and `asked` are the shared document's: `put` sets them from
-    there, whatever it is given. A title given to `put` is taken for the opening.
+    `title` (once a person gave one), `archived`, `picked`, `asked` and `left_out` are the shared document's: `put` sets
+    them from there, whatever it is given. A title given to `put` is taken for the opening.
     """
 
     id: SessionId
@@ -63,6 +64,12 @@ class Listed(NamedTuple):
     folder: str = ""
     opening: str = ""
     asked: int = 0
+    left_out: int = 0
+
+    @property
+    def heads_shown(self) -> int:
+        """How many heads a list counts: those that are not archived, and always one of those there are."""
+        return max(self.heads - self.left_out, min(self.heads, 1))
 
     @property
     def row(self) -> list[Value]:
@@ -82,7 +89,7 @@ class Listed(NamedTuple):
         return encode(self._replace(**texts).row)  # type: ignore[arg-type]
 
 
-_KINDS = (int, bytes, str, str, str, bytes, int, int, bool, bytes, int, int, str, str, str, int)
+_KINDS = (int, bytes, str, str, str, bytes, int, int, bool, bytes, int, int, str, str, str, int, int)
 _FIELDS = tuple(frozenset({kind, type(None)} if place == 9 else {kind}) for place, kind in enumerate(_KINDS))
 """What each field of an entry may be: its version, then the fields of `Listed`, of which only `picked` may be none."""
 
@@ -120,6 +127,9 @@ def of_rows(entries: list[Value]) -> Iterator[Listed]:
     rows = cast(list[list[Value]], entries)
     if any(row and type(row[0]) is int and row[0] > VERSION for row in rows):
         raise NewerVersionError("an entry of the catalogue was written by a newer hhd")
+    if set(map(len, rows)) != {len(_FIELDS)}:
+        # Those that were written before heads could be archived end one field earlier.
+        rows = [[*row, 0] if len(row) == len(_FIELDS) - 1 else row for row in rows]
     if set(map(len, rows)) != {len(_FIELDS)}:
         raise FormatError("an entry of the catalogue has other fields than it was written with")
     columns = list(zip(*rows, strict=True))

@@ -67,9 +67,16 @@ def facts(store: Store, session: SessionId) -> Facts:
 def put(store: Store, listed: Listed) -> Listed:
     """Set what is shown of a session, in the caller's transaction if there is one; return it with the shared facts."""
     with store.transaction():
-        whole = facts(store, listed.id).over(listed)
+        whole = _with_facts(store, listed)
         store.catalogue.put(listed.id, whole.encoded())
     return whole
+
+
+def _with_facts(store: Store, listed: Listed) -> Listed:
+    """`listed` with all that the shared document says of it."""
+    from hhd.node import head_facts
+
+    return facts(store, listed.id).over(listed)._replace(left_out=head_facts.left_out(store, listed.id))
 
 
 def get(store: Store, session: SessionId) -> Listed | None:
@@ -144,6 +151,6 @@ def _kept(store: Store, session: SessionId, raw: bytes | None, describe: Describ
     except FormatError:
         pass
     try:
-        return facts(store, session).over(describe(store, session))
+        return _with_facts(store, describe(store, session))
     except (DamagedStoreError, MissingError):
         return Listed(id=session, title="", state=State.DAMAGED, owner=store.device, heads=0)

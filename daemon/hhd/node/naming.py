@@ -7,7 +7,7 @@ begins with it, so that a title can always be used however others begin. Nothing
 from __future__ import annotations
 
 import unicodedata
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from typing import NamedTuple
 
 from hhd.base.errors import RefusedError, UsageError
@@ -24,6 +24,12 @@ SHOWN_MAX = 8
 SHOWN_CHARS = 60
 ID_SHOWN = 12
 """Letters of an id in a sentence: 48 bits, enough for one person's sessions."""
+
+
+Names = Mapping[CheckpointId, str]
+"""What heads are called, those that have a name."""
+
+_NO_NAMES: Names = {}
 
 
 class Named(NamedTuple):
@@ -67,25 +73,25 @@ def session(store: Store, name: str) -> Listed:
     return entries[chosen(name, things, "session")]
 
 
-def checkpoint(store: Store, session: SessionId, name: str) -> CheckpointId:
-    """Return the checkpoint of `session` that `name`, an id or its begin, means."""
-    return checkpoint_of(store.checkpoint_ids(session), name)
+def checkpoint(store: Store, session: SessionId, name: str, names: Names = _NO_NAMES) -> CheckpointId:
+    """Return the checkpoint of `session` that `name` means: an id, or the name of a head out of `names`, or a begin."""
+    return checkpoint_of(store.checkpoint_ids(session), name, names)
 
 
-def checkpoint_of(ids: Sequence[CheckpointId], name: str) -> CheckpointId:
-    """Return the one of `ids` that `name`, an id or its begin, means."""
+def checkpoint_of(ids: Sequence[CheckpointId], name: str, names: Names = _NO_NAMES) -> CheckpointId:
+    """Return the one of `ids` that `name` means, as `checkpoint` does."""
     wanted = _folded(name)
-    found = [one for one in ids if one.hex().startswith(wanted)] if wanted else []
-    if len(found) == 1:
+    found = [one for one in ids if one.hex().startswith(wanted) or one in names] if wanted else []
+    if len(found) == 1 and found[0].hex().startswith(wanted):
         return found[0]
-    things = [Named(one.hex()) for one in found]
+    things = [Named(one.hex(), (names.get(one, ""),)) for one in found]
     return found[chosen(name, things, "checkpoint of this session")]
 
 
-def head(heads: Iterable[CheckpointId], name: str, names: dict[CheckpointId, str] | None = None) -> CheckpointId:
+def head(heads: Iterable[CheckpointId], name: str, names: Names = _NO_NAMES) -> CheckpointId:
     """Return the one of `heads` that `name` means: an id, the name that a person gave it, or a begin of either."""
     known = list(heads)
-    things = [Named(one.hex(), ((names or {}).get(one, ""),)) for one in known]
+    things = [Named(one.hex(), (names.get(one, ""),)) for one in known]
     return known[chosen(name, things, "head of this session")]
 
 

@@ -10,7 +10,7 @@ from collections.abc import Mapping
 from contextlib import AbstractContextManager
 from typing import TYPE_CHECKING
 
-from hhd.node import listing
+from hhd.node import head_facts, listing
 from hhd.node.listing import Facts
 from hhd.store.catalogue import HALF_BYTES
 from hhd.store.errors import DamagedStoreError
@@ -95,31 +95,41 @@ class StoreShelf:
             _half(subject): Facts(facts.title, facts.archived, facts.picked, facts.asked)
             for subject, facts in shown.sessions.items()
         }
+        heads = {_half(subject): facts.heads for subject, facts in shown.sessions.items()}
         if shown.whole:
+            head_facts.show_all(store, heads)
             store.facts.refill((one, facts.encoded()) for one, facts in said.items() if facts != Facts())
             for session, raw in store.catalogue.sound_entries().items():
-                self._overlay(session, raw, said.get(_begin(session), Facts()))
+                left_out = head_facts.left_out(store, session) if heads.get(_begin(session)) else 0
+                self._overlay(session, raw, said.get(_begin(session), Facts()), left_out)
         else:
             for half, facts in said.items():
+                head_facts.show(store, half, heads[half])
                 if facts == Facts():
                     store.facts.remove(half)
                 else:
                     store.facts.put(half, facts.encoded())
                 for session in self._sessions(half):
-                    self._overlay(session, store.catalogue.get(session), facts)
+                    left_out = head_facts.left_out(store, session)
+                    self._overlay(session, store.catalogue.get(session), facts, left_out)
         names: dict[Value, Value] = {_half(one): name for one, name in shown.names.items()}
         store.shared.show(encode([1, mark, names, shown.questions]))
 
     def still_shown(self) -> Shown:
         """Return what the lists say of the document."""
         from hhd.registry.registers import subject_of
-        from hhd.registry.shelf import SessionFacts, Shown
+        from hhd.registry.shelf import HeadFacts, SessionFacts, Shown
 
         sessions = {}
-        for half in self._store.facts.sound_entries():
-            one = listing.facts(self._store, half)
+        heads = head_facts.still_shown(self._store)
+        for half in self._store.facts.sound_entries().keys() | heads.keys():
+            one = listing.facts(self._store, SessionId(StatementId(half)))
             sessions[subject_of("s", half)] = SessionFacts(
-                title=one.title, archived=one.archived, picked=one.picked, asked=one.asked
+                title=one.title,
+                archived=one.archived,
+                picked=one.picked,
+                asked=one.asked,
+                heads=tuple(HeadFacts(head, *fact) for head, fact in heads.get(half, ())),
             )
         _, names, questions = _shown(self._store.shared)
         return Shown(
@@ -135,13 +145,13 @@ class StoreShelf:
         except DamagedStoreError:
             return []  # The next list describes them anew, with their facts.
 
-    def _overlay(self, session: SessionId, raw: bytes | None, facts: Facts) -> None:
+    def _overlay(self, session: SessionId, raw: bytes | None, facts: Facts, left_out: int) -> None:
         """Change what is listed of a session if these facts do; what is damaged is left for the next list to mend."""
         try:
             before = None if raw is None else listing.decoded(raw)
         except FormatError:
             return
-        if before is not None and (after := facts.over(before)) != before:
+        if before is not None and (after := facts.over(before)._replace(left_out=left_out)) != before:
             self._store.catalogue.put(session, after.encoded())
 
 

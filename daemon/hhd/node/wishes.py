@@ -6,7 +6,7 @@ and saying it again is the answer.
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
 from hhd.node import registry as door
 from hhd.node.answers.wished import Wished
@@ -36,6 +36,14 @@ class Wishes:
     def pick(self, session: SessionId, head: CheckpointId | None) -> Wished:
         """Say which head is preferred, or none."""
         return self._wished(session, self._registry.pick(session, head))
+
+    def name_head(self, session: SessionId, head: CheckpointId, name: str | None) -> Wished:
+        """Give one head a name, or take it away; raises UsageError as `rename` does."""
+        return replace(self._wished(session, self._registry.name_head(session, head, name)), head=head.hex())
+
+    def archive_head(self, session: SessionId, head: CheckpointId, archived: bool) -> Wished:
+        """Leave one head out when they are listed, or show it again."""
+        return replace(self._wished(session, self._registry.archive_head(session, head, archived)), head=head.hex())
 
     @property
     def _registry(self) -> Registry:

@@ -32,6 +32,9 @@ Writer = NewType("Writer", str)
 TITLE, ARCHIVED, PICKED, BELONGS, FOLLOW, NAME = "t", "a", "p", "b", "f", "n"
 """Attributes. `FOLLOW` is followed by the device that follows."""
 
+HEAD_NAME, HEAD_ARCHIVED = "h", "x"
+"""Attributes of one head of a session: each is followed by the head."""
+
 DEVICE_PART_BYTES, WRITER_BYTES, SUBJECT_ID_BYTES = 5, 8, 16
 
 _ENTRY = re.compile(r"([sd][\w-]{22}/[a-z][\w-]{0,22})/([\w-]{11})/([1-9][0-9]{0,14})", re.ASCII)
@@ -58,9 +61,22 @@ def subject_id(subject: Subject) -> bytes:
     return _bytes(subject[1:])
 
 
-def register(subject: Subject, attribute: str, device: DeviceId | None = None) -> Register:
-    """Return a register of a subject."""
-    return Register(f"{subject}/{attribute}{_text(device[:SUBJECT_ID_BYTES]) if device is not None else ''}")
+def register(subject: Subject, attribute: str, of: DeviceId | CheckpointId | None = None) -> Register:
+    """Return a register of a subject; `of`: the device or head that the attribute is followed by."""
+    return Register(f"{subject}/{attribute}{_text(of[:SUBJECT_ID_BYTES]) if of is not None else ''}")
+
+
+def head_of(name: Register) -> bytes | None:
+    """Return the first half of the id of the head that a register speaks of; None if it speaks of none."""
+    attribute = name.partition("/")[2]
+    if len(attribute) != _WITH_ID_CHARS or not attribute.startswith((HEAD_NAME, HEAD_ARCHIVED)):
+        return None
+    half = _bytes(attribute[1:])
+    return half if _text(half) == attribute[1:] else None
+
+
+_WITH_ID_CHARS = 23
+"""Letters of an attribute that is followed by half of an id."""
 
 
 def writer(device: DeviceId, life: bytes) -> Writer:
@@ -193,6 +209,14 @@ class Registers:
         """Yield the registers of one subject that hold something."""
         return (name for name in self.live if name.startswith(f"{subject}/"))
 
+    def of_heads(self, subject: Subject | None = None) -> dict[Subject, list[Register]]:
+        """Return the registers that hold something of a head, by session: of all of them, or of one."""
+        found: dict[Subject, list[Register]] = {}
+        for name in self.live if subject is None else self.registers(subject):
+            if len(name) == _HEAD_REGISTER_CHARS and head_of(name) is not None:
+                found.setdefault(Subject(name.partition("/")[0]), []).append(name)
+        return found
+
 
 @dataclass(kw_only=True)
 class Edit:
@@ -228,6 +252,8 @@ def identifier_text(raw: CheckpointId | DeviceId) -> str:
     return _text(raw)
 
 
+_HEAD_REGISTER_CHARS = 1 + 22 + 1 + _WITH_ID_CHARS
+
 _MEANS: Mapping[str, Callable[[str], bool]] = {
     TITLE: bool,
     NAME: bool,
@@ -240,8 +266,10 @@ _MEANS: Mapping[str, Callable[[str], bool]] = {
 def _means_something(name: Register, text: str) -> bool:
     """Say whether an attribute can have this text. Attributes that we do not know, of a newer hhd, can have any."""
     attribute = name.partition("/")[2]
-    if attribute.startswith(FOLLOW) and len(attribute) == 23:
+    if attribute.startswith((FOLLOW, HEAD_ARCHIVED)) and len(attribute) == _WITH_ID_CHARS:
         return flag(text) is not None
+    if attribute.startswith(HEAD_NAME) and len(attribute) == _WITH_ID_CHARS and not text:
+        return False
     return fits(text) and (attribute not in _MEANS or _MEANS[attribute](text))
 
 

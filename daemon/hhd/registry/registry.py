@@ -17,11 +17,11 @@ from hhd.base.errors import UsageError
 from hhd.registry import registers as names
 from hhd.registry.document import ACTOR_BYTES, Document
 from hhd.registry.registers import Edit, Register, Registers, Subject, Writer
-from hhd.registry.shelf import SessionFacts, Shelf, Shown
+from hhd.registry.shelf import HeadFacts, SessionFacts, Shelf, Shown
 from hhd_protocol.codec import decode, encode
 from hhd_protocol.errors import FormatError
 from hhd_protocol.ids import CheckpointId, DeviceId, SessionId, StatementId
-from hhd_protocol.limits import REGISTRY_ENTRIES_MAX, TITLE_BYTES_MAX
+from hhd_protocol.limits import REGISTRY_ENTRIES_MAX, REGISTRY_NAMED_HEADS_MAX, TITLE_BYTES_MAX
 
 PIECES_MAX = 128
 """Changes kept one by one before they are packed into the whole: each costs a row, reading them all a millisecond."""
@@ -50,8 +50,8 @@ class Claim:
 class Question:
     """Something that two devices said without knowing of each other, or one name that two devices have.
 
-    `what`: "title", "picked", "belongs on", "device name" (two names for one device) or "same name". `subjects`: as the
-    document names what it is about. Saying it again, whatever it is to be, is the answer.
+    `what`: "title", "picked", "belongs on", "name of a head", "device name" (two names for one device) or "same name".
+    `subjects`: as the document names what it is about. Saying it again, whatever it is to be, is the answer.
     """
 
     what: str
@@ -112,6 +112,19 @@ class Registry:
         """Return the preferred head."""
         return self.facts(session).picked
 
+    def name_head(self, session: SessionId, head: CheckpointId, name: str | None) -> Told:
+        """Give one head of a session a name, or take it away with None; raises UsageError as `rename` does."""
+        return self._write(
+            names.register(names.session_subject(session), names.HEAD_NAME, head),
+            None if name is None else bounded(name, "name of the head"),
+        )
+
+    def archive_head(self, session: SessionId, head: CheckpointId, archived: bool) -> Told:
+        """Leave one head of a session out when they are listed, or show it again."""
+        return self._write(
+            names.register(names.session_subject(session), names.HEAD_ARCHIVED, head), "1" if archived else "0"
+        )
+
     def belongs(self, session: SessionId, device: DeviceId | None) -> Told:
         """Say on which device a session belongs, or on none in particular."""
         return self._write(_of(session, names.BELONGS), None if device is None else names.identifier_text(device))
@@ -134,7 +147,8 @@ class Registry:
 
     def facts(self, session: SessionId) -> SessionFacts:
         """Return what lists show of a session."""
-        return _facts(self._read(), names.session_subject(session))
+        subject = names.session_subject(session)
+        return _facts(self._read(), subject, self._registers.of_heads(subject).get(subject, ()))
 
     # Devices
 
@@ -278,7 +292,7 @@ class Registry:
     def _shown(self, subject: Subject | None) -> Shown:
         found = self._registers
         if subject is not None and subject.startswith("s") and self._last_shown is not None:
-            facts = _facts(found, subject)
+            facts = _facts(found, subject, found.of_heads(subject).get(subject, ()))
             asked = self._asked.pop(subject, 0)
             if facts.asked:
                 self._asked[subject] = facts.asked
@@ -291,7 +305,8 @@ class Registry:
             self._last_shown = shown
             return shown
         subjects = {Subject(name.partition("/")[0]) for name in found.live}
-        sessions = {one: _facts(found, one) for one in subjects if one.startswith("s")}
+        of_heads = found.of_heads()
+        sessions = {one: _facts(found, one, of_heads.get(one, ())) for one in subjects if one.startswith("s")}
         self._asked = {one: facts.asked for one, facts in sessions.items() if facts.asked}
         named = {Subject(name.partition("/")[0]) for name in found.live if name.endswith(f"/{names.NAME}")}
         texts = {one: found.text(names.register(one, names.NAME)) for one in named}
@@ -383,26 +398,52 @@ def _device(device: DeviceId) -> Register:
     return names.register(names.device_subject(device), names.NAME)
 
 
-def _facts(found: Registers, subject: Subject) -> SessionFacts:
+def _facts(found: Registers, subject: Subject, of_heads: Iterable[Register]) -> SessionFacts:
+    """What lists show of a session; `of_heads`: the registers that speak of its heads."""
+    of_heads = list(of_heads)
     archived = set(found.texts(names.register(subject, names.ARCHIVED)).values())
     picked = names.identifier(found.text(names.register(subject, names.PICKED)))
     return SessionFacts(
         title=found.text(names.register(subject, names.TITLE)),
         archived=archived == {"1"},  # Of two wishes the one that shows more.
         picked=None if picked is None else CheckpointId(StatementId(picked)),
-        asked=sum(bool(found.competing(names.register(subject, one))) for one in _ASKED),
+        asked=sum(bool(found.competing(names.register(subject, one))) for one in _ASKED)
+        + sum(bool(found.competing(name)) for name in of_heads if _asked(name) is not None),
+        heads=_head_facts(found, of_heads),
     )
 
 
+def _head_facts(found: Registers, of_heads: list[Register]) -> tuple[HeadFacts, ...]:
+    """What is said of each head; of more than any person names, the first by their ids."""
+    said: dict[bytes, HeadFacts] = {}
+    for name in of_heads:
+        half = names.head_of(name)
+        assert half is not None
+        fact = said.setdefault(half, HeadFacts(half))
+        if _asked(name) is not None:
+            said[half] = fact._replace(name=found.text(name))
+        else:
+            said[half] = fact._replace(archived=set(found.texts(name).values()) == {"1"})
+    told = [said[half] for half in sorted(said)[:REGISTRY_NAMED_HEADS_MAX]]
+    return tuple(fact for fact in told if fact != HeadFacts(fact.half))
+
+
+def _asked(name: Register) -> str | None:
+    """What a person is asked about where a register holds several texts; None where nobody is."""
+    attribute = name.partition("/")[2]
+    if attribute.startswith(names.HEAD_NAME) and names.head_of(name) is not None:
+        return "name of a head"
+    return _ASKED.get(attribute)
+
+
 def _questions(found: Registers, subject: Subject | None) -> Iterable[Question]:
-    named = found.live if subject is None else [names.register(subject, one) for one in _ASKED]
+    named = found.live if subject is None else found.registers(subject)
     for name in sorted(name for name in named if len(found.live.get(name, ())) > 1):
-        about, _, attribute = name.partition("/")
-        claims = found.competing(name)
-        if claims and attribute in _ASKED:
+        what, claims = _asked(name), found.competing(name)
+        if claims and what is not None:
             yield Question(
-                what=_ASKED[attribute],
-                subjects=(Subject(about),),
+                what=what,
+                subjects=(Subject(name.partition("/")[0]),),
                 claims=tuple(Claim(text=text, device=names.writer_device(by)) for by, text in claims),
             )
     if subject is not None and not subject.startswith("d"):
@@ -428,6 +469,12 @@ def _still_said(shown: Shown) -> Iterable[tuple[Register, str]]:
             yield names.register(subject, names.ARCHIVED), "1"
         if facts.picked is not None:
             yield names.register(subject, names.PICKED), names.identifier_text(facts.picked)
+        for head in facts.heads:
+            half = CheckpointId(StatementId(head.half))
+            if head.name is not None:
+                yield names.register(subject, names.HEAD_NAME, half), head.name
+            if head.archived:
+                yield names.register(subject, names.HEAD_ARCHIVED, half), "1"
     for subject, text in shown.names.items():
         yield names.register(subject, names.NAME), text
 

@@ -5,23 +5,33 @@ from __future__ import annotations
 from collections.abc import Mapping
 from contextlib import AbstractContextManager
 from dataclasses import dataclass, field
-from typing import Protocol
+from typing import NamedTuple, Protocol
 
 from hhd.registry.registers import Subject
 from hhd_protocol.ids import CheckpointId, DeviceId
+
+
+class HeadFacts(NamedTuple):
+    """What the document says of one head of a session: the first `half` of its id, its name, whether it is archived."""
+
+    half: bytes
+    name: str | None = None
+    archived: bool = False
 
 
 @dataclass(frozen=True, kw_only=True)
 class SessionFacts:
     """What the document says of a session; None where it says nothing.
 
-    `asked`: how many of these were written twice, by devices that did not know of each other.
+    `asked`: how many of these were written twice, by devices that did not know of each other. `heads`: those that it
+    says something of, in order of their ids.
     """
 
     title: str | None = None
     archived: bool = False
     picked: CheckpointId | None = None
     asked: int = 0
+    heads: tuple[HeadFacts, ...] = ()
 
 
 @dataclass(frozen=True, kw_only=True)

@@ -20,8 +20,9 @@ from hhd_protocol.codec import Value, decode_own, encode
 from hhd_protocol.errors import FormatError
 from hhd_protocol.ids import SessionId
 
-CATALOGUE, FACTS = "catalogue", "facts"
-"""What lists show; and of that what the shared document says, also of sessions that are not here (by half their id)."""
+CATALOGUE, FACTS, HEAD_FACTS = "catalogue", "facts", "facts-heads"
+"""What lists show; and of that what the shared document says, also of sessions that are not here (by half their id);
+and what it says of single heads (by half the session's id and half the head's)."""
 
 VERSION = 1
 BLOCK_VALUES = 32
@@ -66,10 +67,14 @@ class Catalogue:
 
     def begins_with(self, half: bytes) -> list[SessionId]:
         """Return the sessions here whose ids begin with these 16 bytes; raises DamagedStoreError."""
+        return list(self.under(half))
+
+    def under(self, half: bytes) -> dict[SessionId, bytes]:
+        """Return what is shown under ids that begin with these 16 bytes; raises DamagedStoreError."""
         assert len(half) == HALF_BYTES
         count = self._blocks()
         block = self._block(self._place(half, count)) if count else {}
-        return [session for session in block if session[:HALF_BYTES] == half]
+        return {session: value for session, value in block.items() if session[:HALF_BYTES] == half}
 
     def remove(self, session: SessionId) -> bool:
         """Forget a session and say whether it was there; a damaged block counts as not having it."""

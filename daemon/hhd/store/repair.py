@@ -16,7 +16,7 @@ from dataclasses import dataclass, field
 from pathlib import Path
 
 from hhd.base import files
-from hhd.store.catalogue import CATALOGUE, FACTS
+from hhd.store.catalogue import CATALOGUE, FACTS, HEAD_FACTS
 from hhd.store.check import Check, Report
 from hhd.store.checkpoints import Checkpoint, decode_checkpoint, refs_of
 from hhd.store.database import FILE, OBJECTS, ROWS, Database
@@ -192,7 +192,7 @@ def _rebuild(store: Store, result: Repaired) -> None:
         for scope in (b"", *sessions):
             for table, length in _ledger(store, scope).items():
                 lost = store.rows.mend_log(table, scope, length)
-                if lost and table in (CATALOGUE, FACTS):
+                if lost and table in (CATALOGUE, FACTS, HEAD_FACTS):
                     store.rows.cut(table, scope, 0)
                     store.shared.show(b"")
                     result.done.append("the catalogue of sessions was emptied; the next list makes it again")

@@ -22,7 +22,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING
 
 from hhd.store import locks
-from hhd.store.catalogue import FACTS, Catalogue
+from hhd.store.catalogue import FACTS, HEAD_FACTS, Catalogue
 from hhd.store.checkpoints import Checkpoint, decode_checkpoint, refs_of
 from hhd.store.database import Database
 from hhd.store.errors import BusyError, DamagedStoreError, MissingError, ThinnedError
@@ -109,6 +109,7 @@ class Store:
         self.rows = Rows(database, derive(seed, "store"), random)
         self.objects = Objects(database)
         self.catalogue, self.facts = Catalogue(self.rows), Catalogue(self.rows, FACTS)
+        self.head_facts = Catalogue(self.rows, HEAD_FACTS)
         self.families = Families(self.rows, random)
         self.statements = Statements(self)
         self.shared = GroupDocument(self.rows, random)

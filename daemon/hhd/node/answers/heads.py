@@ -9,7 +9,7 @@ from hhd.node.answers.device import Device
 
 @dataclass(frozen=True, kw_only=True)
 class Head:
-    """One end of a session's work.
+    """One end of a session's work; `name` is what a person calls it, "" if nothing.
 
     `main`: the tip of the owner's line. `standing`: "head", or why it is none though it is kept: "held" (something it
     stands on is not here) or "sealed" (from a revoked device). `fork`: the checkpoint where it parts from the main
@@ -19,11 +19,13 @@ class Head:
     """
 
     id: str
+    name: str
     device: Device
     at_ms: int
     token: int | None
     main: bool
     picked: bool
+    archived: bool
     standing: str
     fork: str | None
     turns: int
@@ -36,10 +38,12 @@ class Head:
 class Heads:
     """The heads of a session, the main one first.
 
-    `removed`: it was removed on all devices, by one that did not know all that is here.
+    `removed`: it was removed on all devices, by one that did not know all that is here. `left_out`: how many are
+    not among these because they are archived.
     """
 
     session: str
     title: str
     heads: tuple[Head, ...]
     removed: bool
+    left_out: int = 0
