@@ -110,18 +110,9 @@ def apply(capture: str, folder: Path | None, as_json: bool) -> None:
 def _opened(as_json: bool) -> Iterator[Workspaces]:
     with app.workspaces() as verbs:
         if not as_json:
-            for one in verbs.recovered:
-                _tell_recovered(one.folder, one.done, one.stage, one.left)
+            for line in verbs.recovered:
+                click.echo(line, err=True)
         yield verbs
-
-
-def _tell_recovered(folder: Path, done: bool, stage: Path | None, left: tuple[str, ...]) -> None:
-    shown = visible(str(folder), one_line=True)
-    end = "was carried to its end" if done else "had not begun, and nothing is left of it"
-    words = [f"A change of {shown} that was interrupted {end}."]
-    words += [f"left alone: {visible(one, one_line=True)}" for one in left]
-    words += [f"what it would have been is in {visible(str(stage), one_line=True)}"] if stage else []
-    click.echo("\n".join(words), err=True)
 
 
 def _lines(one: Kept) -> list[str]:

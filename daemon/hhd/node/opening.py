@@ -15,7 +15,7 @@ from hhd.effects.model import warm
 from hhd.effects.sandbox import SandboxConfig, detect
 from hhd.identity.key import Identity
 from hhd.node import here as notes
-from hhd.node import programs
+from hhd.node import programs, unfinished
 from hhd.node.capsule_session import CapsuleSession
 from hhd.node.captures import Captures
 from hhd.node.driver import Driver
@@ -49,7 +49,7 @@ def opened(
     """
     here = here_with(model)
     wasm = None if module is None else programs.read_wasm(module)
-    with Workspace(folder) as workspace, CapsuleSession(path, module=wasm) as session:
+    with _at_work(folder, face) as workspace, CapsuleSession(path, module=wasm) as session:
         yield driven(session, here, workspace, face, stop, settle)
 
 
@@ -70,7 +70,8 @@ def stored(
     `folder`: None for the one where it last was at work on this device. Raises UserError where it cannot be driven.
     """
     here = here_with(model)
-    with Workspace(folder or _folder(store, session)) as workspace, StoredSession(store, me, session) as one:
+    where = folder or _folder(store, session)
+    with _at_work(where, face) as workspace, StoredSession(store, me, session) as one:
         keeper = one.keeper
         keeper.owner.folder = workspace.folder
         keeper.captures = Captures(store, session, workspace.folder, last=keeper.workspace, say=face.notice)
@@ -80,6 +81,15 @@ def stored(
             run.settlement = words.settlement(pending)
         run.said_before = words.answers(lambda: one.standing.journal.pending)
         yield run
+
+
+@contextlib.contextmanager
+def _at_work(folder: Path, face: Face) -> Iterator[Workspace]:
+    """`folder`, to be worked in: what a crash had left half-changed there is whole before it is opened."""
+    for line in unfinished.ended(folder):
+        face.notice(line)
+    with Workspace(folder) as workspace:
+        yield workspace
 
 
 def _folder(store: Store, session: SessionId) -> Path:

@@ -15,7 +15,7 @@ from hhd.base.errors import RefusedError, UsageError
 from hhd.base.paths import workspaces_folder
 from hhd.base.text import visible, visible_bytes
 from hhd.identity.key import Identity
-from hhd.node import here, naming
+from hhd.node import here, naming, unfinished
 from hhd.node import store as door
 from hhd.store.captures import CaptureReader, capture_ref
 from hhd.store.errors import MissingError, ThinnedError
@@ -25,7 +25,7 @@ from hhd.workspace import identity
 from hhd.workspace.capture import capture
 from hhd.workspace.comparing import tree_of
 from hhd.workspace.errors import NotOurs
-from hhd.workspace.materialise import Recovered, held, materialise, recover
+from hhd.workspace.materialise import held, materialise
 from hhd.workspace.place import find
 from hhd.workspace.states import differences, state
 from hhd.workspace.wanted import Wanted
@@ -110,11 +110,11 @@ class _Found:
 
 @dataclass(frozen=True, kw_only=True)
 class Workspaces:
-    """The verbs, on the store of this device; `recovered` is what a crash had left and was ended at the start."""
+    """The verbs, on the store of this device; `recovered` says what a crash had left and was ended at the start."""
 
     store: Store
     me: Identity
-    recovered: tuple[Recovered, ...] = ()
+    recovered: tuple[str, ...] = ()
 
     def capture(self, folder: Path, *, named: tuple[str, ...] = (), bytes_max: int | None = None) -> Kept:
         """Capture `folder` and remember it; raises RefusedError, FullStoreError.
@@ -352,4 +352,4 @@ def opened() -> Iterator[Workspaces]:
     """The store, opened, and what a crash left in any folder ended first."""
     me = door.identity()
     with Store.open(door.store_folder(), seed=me.seed, limits=door.limits()) as store:
-        yield Workspaces(store=store, me=me, recovered=tuple(recover()))
+        yield Workspaces(store=store, me=me, recovered=unfinished.ended())

@@ -14,6 +14,7 @@ import shutil
 from dataclasses import dataclass
 from pathlib import Path
 
+from hhd.base.errors import RefusedError
 from hhd.workspace.in_place import in_place
 from hhd.workspace.index_lock import release_lock
 from hhd.workspace.new import into_new
@@ -52,19 +53,34 @@ def materialise(
 class Recovered:
     """What was found of a crash: `done` the change was carried to its end, else it had not begun.
 
-    `left`: what someone had changed since and was left alone, in sentences; the rest of it lies in `stage`.
+    `left`: what someone had changed since and was left alone, in sentences; the rest of it lies in `stage`. `problem`:
+    why it could not be ended now, a sentence; empty if it was. `folder`: None where the record does not say.
     """
 
-    folder: Path
+    folder: Path | None
     done: bool
     stage: Path | None = None
     left: tuple[str, ...] = ()
+    problem: str = ""
 
 
 def recover() -> list[Recovered]:
-    """Finish whatever processes that are dead left half-way, everywhere."""
+    """Finish whatever processes that are dead left half-way, everywhere; what cannot be is kept for the next time."""
     with left_behind() as places:
-        return [found for place in places if (found := finish(place)) is not None]
+        return [found for place in places if (found := _tried(place)) is not None]
+
+
+def _tried(place: Place) -> Recovered | None:
+    folder = None
+    try:
+        pending = place.load()
+        folder = None if pending is None else pending.folder
+        return finish(place)
+    except RefusedError as error:
+        return Recovered(folder=folder, done=False, problem=str(error))
+    except OSError as error:
+        problem = f"What was begun in {folder} cannot be ended ({error.strerror})."
+        return Recovered(folder=folder, done=False, problem=problem)
 
 
 def finish(place: Place) -> Recovered | None:

@@ -1,0 +1,51 @@
+"""What a crash left half-written in folders, ended before anything else is done there."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+from hhd.base.errors import RefusedError
+from hhd.base.paths import data_folder
+from hhd.base.text import visible
+
+if TYPE_CHECKING:
+    from hhd.workspace.materialise import Recovered
+
+
+def ended(work: Path | None = None) -> tuple[str, ...]:
+    """Finish what dead processes had begun to write, in every folder; return what to tell the person, line by line.
+
+    `work`: where somebody is about to work. Raises RefusedError where what was begun there, above or below it cannot be
+    ended: nothing may come in between.
+    """
+    if not any((data_folder() / "pending").glob("*.cbor")):
+        return ()  # The usual case imports nothing: a start is not slower.
+    from hhd.workspace.materialise import recover
+
+    found = recover()
+    for one in found:
+        if one.problem and work is not None and _touches(one.folder, work.absolute()):
+            raise RefusedError(f"{one.problem} Nothing was begun; `hhd workspace` tries again.")
+    return tuple(line for one in found for line in _lines(one))
+
+
+def _touches(folder: Path | None, work: Path) -> bool:
+    """Whether a change of `folder` may be one of `work`; one of an unknown folder may be."""
+    if folder is None:
+        return True
+    work, folder = work.resolve(), folder.resolve()
+    return work.is_relative_to(folder) or folder.is_relative_to(work)
+
+
+def _lines(one: Recovered) -> list[str]:
+    if one.problem:
+        return [visible(one.problem, one_line=True)]
+    end = "was carried to its end" if one.done else "had not begun, and nothing is left of it"
+    lines = [f"A change of {_shown(one.folder)} that was interrupted {end}."]
+    lines += [f"left alone: {visible(left, one_line=True)}" for left in one.left]
+    return lines + ([f"what it would have been is in {_shown(one.stage)}"] if one.stage else [])
+
+
+def _shown(path: Path | None) -> str:
+    return visible(str(path), one_line=True)
