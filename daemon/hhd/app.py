@@ -312,6 +312,7 @@ def native_convert(
     strict: tuple[str, ...],
     redact: bool,
     anew: bool,
+    manifest: Path | None,
 ) -> Converted:
     """Convert the native session in `path`; raises UsageError for a kind of loss that does not exist."""
     from hhd.base.errors import UsageError
@@ -331,6 +332,7 @@ def native_convert(
         strict=tuple(known[name] for name in strict),
         redact=redact,
         anew=anew,
+        manifest=manifest,
     )
 
 

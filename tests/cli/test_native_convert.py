@@ -37,8 +37,9 @@ def test_without_a_place_it_only_says_what_would_happen(home: Path, capsys: pyte
 
 def test_installed_it_is_listed_and_has_a_manifest(home: Path, capsys: pytest.CaptureFixture[str]) -> None:
     words = ["native", "convert", str(SOURCE), "--to", "codex", "--install", "--cwd", str(home / "w"), "--json"]
-    assert run(words) == 0
+    assert run([*words, "--manifest", str(home / "manifest")]) == 0
     done = json.loads(capsys.readouterr().out)
+    assert done["manifest"] == str(home / "manifest") and (home / "manifest").stat().st_mode & 0o777 == 0o600
     assert _rollouts(home) == [Path(done["path"])]
     rows = [json.loads(line) for line in Path(done["manifest"]).read_text().splitlines()]
     assert rows[0]["items"] == done["items"] == 15
@@ -75,15 +76,14 @@ def test_wrong_words_end_in_2(home: Path, capsys: pytest.CaptureFixture[str]) ->
     assert run(["native", "convert", str(SOURCE), "--to", "vim"]) == 2
 
 
-def test_without_a_place_for_its_account_nothing_is_converted(
-    home: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
-) -> None:
+def test_without_a_place_for_its_manifest_nothing_is_converted(home: Path, capsys: pytest.CaptureFixture[str]) -> None:
     words = ["native", "convert", str(SOURCE), "--to", "codex", "--out", str(home / "out"), "--cwd", str(home / "w")]
-    with monkeypatch.context() as patch:
-        patch.setattr("hhd.node.native_convert.private_folder", lambda folder: home / "not-there")
-        patch.setattr("hhd.node.native_convert._error_key", lambda: b"k" * 32)
-        assert run(words) == 3
-    assert "cannot be written to" in capsys.readouterr().err
+    assert run([*words, "--manifest", str(home / "not-there" / "m")]) == 3
+    assert "cannot be written" in capsys.readouterr().err
+    (home / "mine").write_text("mine")
+    assert run([*words, "--manifest", str(home / "mine")]) == 2
+    assert "exists" in capsys.readouterr().err and (home / "mine").read_text() == "mine"
+    assert run([*words[:5], "--manifest", str(home / "m")]) == 2
     assert not _rollouts(home)
     assert run(words) == 0
     assert len(_rollouts(home)) == 1

@@ -12,6 +12,7 @@ from tests.clients.install import installed
 from tests.native.cases import MISSING, Shape, shape
 from tests.native.native import FIXTURES
 
+from hhd.base.box import Box
 from hhd.native.convert.conversion import Converter, Wish
 from hhd.native.convert.history import History
 from hhd.native.opening import open_session, sniff
@@ -36,7 +37,7 @@ def clients() -> Path:
 def _converted(source: Path, target: Harness, folder: Path) -> tuple[Path, Shape]:
     converter = Converter(
         open_reading=open_session,
-        history=History(folder / "history"),
+        history=History(folder / "history", Box(bytes(32))),
         error_key=b"k" * 32,
         fresh_id=lambda: str(uuid.uuid4()),
     )

@@ -8,6 +8,7 @@ from pathlib import Path
 import pytest
 from tests.native.native import FIXTURES, claude_record, lines
 
+from hhd.base.box import Box
 from hhd.native import listing
 from hhd.native.homes import Homes, claude_slug, codex_id, pi_folder
 from hhd.native.listing import sessions
@@ -107,7 +108,7 @@ def test_the_cache_answers_for_unchanged_files_only(tmp_path: Path, monkeypatch:
     path = put(
         tmp_path / "claude" / "projects" / "-w" / f"{ID.format(1)}.jsonl", lines(claude_record(1, None, "user", "a"))
     )
-    cache = tmp_path / "cache"
+    cache = tmp_path / "cache", Box(bytes(32))
     looked: list[str] = []
     real = listing.card_of
     monkeypatch.setattr(listing, "card_of", lambda *a: looked.append(a[1]) or real(*a))
@@ -116,8 +117,11 @@ def test_the_cache_answers_for_unchanged_files_only(tmp_path: Path, monkeypatch:
     with open(path, "ab") as file:
         file.write(lines(claude_record(2, 1, "assistant", "b"), {"type": "ai-title", "aiTitle": "Later"}))
     assert sessions(homes(tmp_path), cache=cache)[0].title == "Later" and len(looked) == 2
-    cache.write_bytes(b"\x93nonsense")
+    assert b"Later" not in cache[0].read_bytes() and b"-w" not in cache[0].read_bytes()
+    cache[0].write_bytes(b"\x93nonsense")
     assert len(sessions(homes(tmp_path), cache=cache)) == 1 and len(looked) == 3
+    elsewhere = cache[0], Box(bytes(31) + b"1")
+    assert len(sessions(homes(tmp_path), cache=elsewhere)) == 1 and len(looked) == 4, "another key reads nothing"
     path.unlink()
     assert sessions(homes(tmp_path), cache=cache) == []
 

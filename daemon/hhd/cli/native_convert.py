@@ -44,6 +44,11 @@ _DONE = {
     "--strict", multiple=True, metavar="KIND", help="Refuse if anything of this kind would change or be lost."
 )
 @click.option("--redact", is_flag=True, help="Take out what looks like credentials.")
+@click.option(
+    "--manifest",
+    type=click.Path(path_type=Path, dir_okay=False),
+    help="Write the place of every item on both sides to this new file.",
+)
 @click.option("--new", "anew", is_flag=True, help="Make another session, even if an earlier conversion exists.")
 @_JSON
 def convert(
@@ -55,6 +60,7 @@ def convert(
     explain: bool,
     strict: tuple[str, ...],
     redact: bool,
+    manifest: Path | None,
     anew: bool,
     as_json: bool,
 ) -> None:
@@ -64,9 +70,21 @@ def convert(
     """
     if out is not None and install:
         raise click.UsageError("Choose one of --out and --install.")
+    if manifest is not None and (out is None and not install):
+        raise click.UsageError("--manifest goes with --out or --install.")
+    if manifest is not None and manifest.exists():
+        raise click.UsageError(f"{manifest} exists; nothing that exists is written to.")
     path = app.native_file(session, steps=lambda _done, _total: None)
     done = app.native_convert(
-        path, target=target, cwd=cwd, out=out, install=install, strict=strict, redact=redact, anew=anew
+        path,
+        target=target,
+        cwd=cwd,
+        out=out,
+        install=install,
+        strict=strict,
+        redact=redact,
+        anew=anew,
+        manifest=manifest,
     )
     if as_json:
         _print_json({**app.native_convert_summary(done), "manifest": done.manifest_path and str(done.manifest_path)})

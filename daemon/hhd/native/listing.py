@@ -10,6 +10,7 @@ from pathlib import Path
 import msgspec
 
 from hhd.base import files
+from hhd.base.box import Box
 from hhd.native.cards import Card, card_of, codex_titles
 from hhd.native.homes import Homes
 from hhd_protocol.transcript import Harness
@@ -27,13 +28,13 @@ def sessions(
     homes: Homes,
     *,
     harnesses: Iterable[Harness] = tuple(Harness),
-    cache: Path | None = None,
+    cache: tuple[Path, Box] | None = None,
     progress: Callable[[int, int], None] = lambda done, total: None,
 ) -> list[Card]:
     """The cards of all sessions, newest first.
 
-    `cache`: a file to remember cards in; it may be missing, damaged or of another version. `progress` is told how many
-    of how many new files have been looked at.
+    `cache`: a file to remember cards in, and what seals it; it may be missing, damaged or of another version.
+    `progress` is told how many of how many new files have been looked at.
     """
     known = _load(cache)
     cards: list[Card] = []
@@ -71,19 +72,21 @@ def sessions(
     return cards
 
 
-def _load(cache: Path | None) -> dict[str, Card]:
+def _load(cache: tuple[Path, Box] | None) -> dict[str, Card]:
     if cache is None:
         return {}
+    path, box = cache
     try:
-        with open(cache, "rb") as file:
-            raw = file.read(_CACHE_BYTES_MAX)
-        found = msgspec.msgpack.decode(raw, type=_Cache)
+        with open(path, "rb") as file:
+            raw = box.opened(path.name, file.read(_CACHE_BYTES_MAX))
+        found = msgspec.msgpack.decode(raw or b"", type=_Cache)
     except (OSError, msgspec.MsgspecError, UnicodeDecodeError):
         return {}
     return {card.path: card for card in found.cards} if found.version == _CACHE_VERSION else {}
 
 
-def _save(cache: Path, cards: list[Card]) -> None:
-    raw = msgspec.msgpack.encode(_Cache(_CACHE_VERSION, cards))
+def _save(cache: tuple[Path, Box], cards: list[Card]) -> None:
+    path, box = cache
+    raw = box.sealed(path.name, msgspec.msgpack.encode(_Cache(_CACHE_VERSION, cards)))
     with contextlib.suppress(OSError):  # A cache that cannot be written is no reason to fail.
-        files.replace(cache, [raw])
+        files.replace(path, [raw])

@@ -10,6 +10,7 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING
 
+from hhd.base.box import Box
 from hhd.base.errors import RefusedError, UsageError, UserError
 from hhd.base.paths import cache_folder, private_folder
 from hhd.native.cards import Card
@@ -266,8 +267,14 @@ def _unescaped(arguments: str) -> str:
         return arguments
 
 
-def _cache() -> Path:
-    return private_folder(cache_folder()) / "native-sessions"
+def _cache() -> tuple[Path, Box] | None:
+    """Where cards are remembered, sealed; None where nothing can be kept: a list goes without it."""
+    from hhd.node.this_device import own_box
+
+    try:
+        return private_folder(cache_folder()) / "native-sessions", own_box("native-cards")
+    except (UserError, OSError):
+        return None
 
 
 def _line_begin(path: Path, offset: int) -> int:

@@ -25,6 +25,7 @@ from hhd.native.convert.writer import Session
 from hhd.native.homes import Homes
 from hhd.native.opening import open_session
 from hhd.node import native, originals
+from hhd.node.this_device import own_box
 from hhd_protocol.transcript import Call, Harness, LossKind, Message, Result, TextPart, counts
 from hhd_protocol.transcript import Did as Fate
 
@@ -35,7 +36,7 @@ _PATH_BYTES_MAX = 4096
 
 @dataclass(frozen=True, kw_only=True)
 class Converted:
-    """What a conversion did, and where its manifest stands (None: only looked, or nothing to do)."""
+    """What a conversion did, and where its manifest stands (None: not asked for, only looked, or nothing to do)."""
 
     manifest: Manifest
     manifest_path: Path | None
@@ -51,10 +52,13 @@ def convert(
     strict: tuple[LossKind, ...] = (),
     redact: bool = False,
     anew: bool = False,
+    manifest: Path | None = None,
 ) -> Converted:
     """Convert the session in `path`; without `out` and `install` only look.
 
-    Raises RefusedError, with nothing written, where `strict` names a kind of which something would change or be lost.
+    `manifest`: a file to write the place of every item on both sides to; hhd itself keeps none, since it says much of
+    a session. Raises RefusedError, with nothing written, where `strict` names a kind of which something would change
+    or be lost.
     """
     with native.opened(path) as reading:
         header = reading.header
@@ -71,10 +75,12 @@ def convert(
         with suppress(UserError, OSError):
             # The way back wants the original even after its client has removed it.
             native.keep(path)
-        with _ManifestFile() as file:
-            manifest = converter.convert(path, wish, kept=file.row)
-            kept_at = file.close(manifest) if manifest.did is not Did.UNCHANGED else None
-        return Converted(manifest=manifest, manifest_path=kept_at)
+        if manifest is None:
+            return Converted(manifest=converter.convert(path, wish), manifest_path=None)
+        with _ManifestFile(manifest) as file:
+            made = converter.convert(path, wish, kept=file.row)
+            kept_at = file.close(made) if made.did is not Did.UNCHANGED else None
+        return Converted(manifest=made, manifest_path=kept_at)
 
 
 def verify(path: Path, *, with_client: bool) -> dict[str, object]:
@@ -188,7 +194,7 @@ def _converter(aside: Path) -> Converter:
     """A converter that takes originals out of the archive to the folder `aside`, for as long as that is there."""
     return Converter(
         open_reading=open_session,
-        history=History(_own_folder() / "conversions"),
+        history=History(_own_folder() / "conversions", own_box("native-conversions")),
         error_key=_error_key(),
         fresh_id=lambda: str(uuid.uuid4()),
         original=lambda conversion: _original(conversion, aside),
@@ -229,14 +235,14 @@ def _error_key() -> bytes:
 class _ManifestFile:
     """The manifest on disk, JSON Lines: what was done, then losses, then the place of every item on both sides."""
 
-    def __init__(self) -> None:
+    def __init__(self, path: Path) -> None:
         self._rows: list[tuple[int, int, int, int]] = []
-        self._folder = private_folder(_own_folder() / "manifests")
-        self._aside = self._folder / f".{uuid.uuid4().hex}.tmp"
+        self._path = Path(os.path.abspath(path))
+        self._aside = files.temporary(self._path)
         try:
-            self._file = open(self._aside, "wb")  # noqa: SIM115
+            self._file = open(self._aside, "xb", opener=_private)  # noqa: SIM115
         except OSError as error:
-            raise RefusedError(f"{self._folder} cannot be written to ({error.strerror}); nothing was done.") from error
+            raise RefusedError(f"{path} cannot be written ({error.strerror}); nothing was done.") from error
         self._encode = msgspec.json.Encoder().encode_lines
 
     def __enter__(self) -> _ManifestFile:
@@ -256,9 +262,8 @@ class _ManifestFile:
         """Put the manifest in its place and return where that is."""
         self._flush()
         self._file.close()
-        path = self._folder / f"{manifest.target.value}-{manifest.session.id}.jsonl"
-        files.replace(path, self._pieces(manifest))
-        return path
+        files.replace(self._path, self._pieces(manifest))
+        return self._path
 
     def _pieces(self, manifest: Manifest) -> Iterator[bytes]:
         yield self._encode([summary(manifest)])
@@ -270,6 +275,10 @@ class _ManifestFile:
     def _flush(self) -> None:
         self._file.write(self._encode(self._rows))
         self._rows.clear()
+
+
+def _private(path: str, flags: int) -> int:
+    return os.open(path, flags | os.O_CLOEXEC, 0o600)
 
 
 def summary(manifest: Manifest) -> dict[str, object]:

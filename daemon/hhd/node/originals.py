@@ -32,9 +32,9 @@ def opened() -> Iterator[Archive]:
 
 def move_in(store: Store) -> list[str]:
     """Move originals in plain text into the store; return one sentence for each that is damaged, which stays."""
-    restored = data_folder() / "native" / "restored"  # Copies that conversions once made and left.
-    if restored.exists():
-        shutil.rmtree(restored)
+    for left in ("restored", "manifests"):  # In plain text: what conversions once made and left.
+        if (old := data_folder() / "native" / left).exists():
+            shutil.rmtree(old)
     plain = PlainArchive(plain_folder())
     return plain.move_to(store.shelf) if plain.exists() else []
 

@@ -3,11 +3,16 @@
 from __future__ import annotations
 
 from pathlib import Path
+from typing import TYPE_CHECKING
 
 from hhd.base.paths import data_folder, private_folder
 from hhd.identity.key import Identity, key_is_in_file, open_identity
 from hhd.store.errors import DamagedStoreError
 from hhd.store.note import noted_device
+from hhd_protocol.crypto import derive
+
+if TYPE_CHECKING:
+    from hhd.base.box import Box
 
 
 def identity_folder() -> Path:
@@ -38,6 +43,13 @@ def known_identity() -> Identity | None:
     if key_is_in_file(identity_folder()):  # The configuration matters to a key elsewhere, or to a new one.
         return open_identity(identity_folder(), store_device=noted)
     return identity()
+
+
+def own_box(purpose: str) -> Box:
+    """Return what seals small files of this device for one purpose; raises LostKeyError."""
+    from hhd.base.box import Box
+
+    return Box(derive(identity().seed, purpose))
 
 
 def _noted(repairing: bool) -> str | None:

@@ -10,6 +10,7 @@ import pytest
 from hypothesis import HealthCheck, given, settings
 from tests.native.convert.transcripts import Invented, sessions, unaccounted
 
+from hhd.base.box import Box
 from hhd.base.errors import RefusedError
 from hhd.native.convert.conversion import Converter, Reading, Wish
 from hhd.native.convert.history import History
@@ -26,7 +27,7 @@ def convert(source: Invented, target: Harness, folder: Path) -> tuple[list[objec
 
     converter = Converter(
         open_reading=opened,
-        history=History(folder / "history"),
+        history=History(folder / "history", Box(bytes(32))),
         error_key=b"k" * 32,
         fresh_id=lambda: str(uuid.uuid4()),
     )

@@ -13,6 +13,7 @@ from typing import Any
 
 import pytest
 
+from hhd.base.box import Box
 from hhd.base.errors import Exit, RefusedError, RolledBackError
 from hhd.native.convert.conversion import Converter, Did, Wish
 from hhd.native.convert.history import History
@@ -28,7 +29,7 @@ CWD = "/home/bob/work"
 def converter(folder: Path) -> Converter:
     return Converter(
         open_reading=open_session,
-        history=History(folder / "history"),
+        history=History(folder / "history", Box(bytes(32))),
         error_key=b"k" * 32,
         fresh_id=lambda: str(uuid.uuid4()),
     )
@@ -358,3 +359,18 @@ def test_what_does_not_read_back_is_not_published(tmp_path: Path, monkeypatch: p
         converter(tmp_path).convert(source, wish)
     assert [path for path in (tmp_path / "home").rglob("*") if path.is_file()] == []
     assert converter(tmp_path).convert(source, wish).did is Did.WRITTEN
+
+
+def test_conversions_that_an_earlier_hhd_noted_in_plain_text_are_sealed_and_still_known(tmp_path: Path) -> None:
+    source, wish = SESSIONS[0], Wish(target=Harness.CODEX, home=tmp_path / "home", cwd=CWD)
+    first = converter(tmp_path).convert(source, wish)
+    (sealed,) = (tmp_path / "history").glob("*.sealed")
+    box = Box(bytes(32))
+    raw = box.opened(sealed.name, sealed.read_bytes())
+    assert raw is not None and first.session.id.encode() in raw and first.session.id not in sealed.name
+    sealed.unlink()
+    (tmp_path / "history" / f"codex-{first.session.id}.json").write_bytes(raw)
+    (tmp_path / "history" / "codex-damaged.json").write_bytes(raw[:-9])
+    assert converter(tmp_path).convert(source, wish).did is Did.UNCHANGED
+    assert [path.name for path in (tmp_path / "history").iterdir() if path.is_file()] == [sealed.name]
+    assert converter(tmp_path).convert(source, wish).did is Did.UNCHANGED

@@ -1,7 +1,7 @@
 """What was converted into what: so that a grown session updates its conversion, and a way back finds the original.
 
-One small JSON file a conversion, in this device's data folder. It holds no conversation text. It is written before the
-converted file becomes visible: a run that died in between is finished by the next one.
+One small sealed file a conversion, in this device's data folder. It holds ids and paths, no conversation text. It is
+written before the converted file becomes visible: a run that died in between is finished by the next one.
 """
 
 from __future__ import annotations
@@ -17,10 +17,12 @@ from pathlib import Path
 import msgspec
 
 from hhd.base import files
+from hhd.base.box import Box
 from hhd.native.homes import UUID
 from hhd_protocol.transcript import Harness
 
 _READ_BYTES = 1 << 20
+_SEALED, _PLAIN = ".sealed", ".json"
 
 ANCESTORS_MAX = 64
 """How many conversions back an original is looked for: each one is a comparison with the bytes of a file."""
@@ -53,16 +55,17 @@ class Conversion(msgspec.Struct, frozen=True, kw_only=True):
 
 
 class History:
-    """The conversions of this device, in `folder`."""
+    """The conversions of this device, in `folder`, sealed by `box`; those of an earlier hhd are sealed at once."""
 
-    def __init__(self, folder: Path) -> None:
-        self._folder = folder
+    def __init__(self, folder: Path, box: Box) -> None:
+        self._folder, self._box = folder, box
+        self._seal_plain()
 
     def record(self, conversion: Conversion) -> None:
         """Remember `conversion` durably; a later one of the same target takes its place."""
         self._folder.mkdir(parents=True, exist_ok=True, mode=0o700)
-        path = self._folder / f"{conversion.target_harness.value}-{conversion.target_id}.json"
-        files.replace(path, [msgspec.json.encode(conversion)])
+        name = self._name(conversion.target_harness, conversion.target_id)
+        files.replace(self._folder / name, [self._box.sealed(name, msgspec.json.encode(conversion))])
 
     @contextmanager
     def alone(self, harness: Harness, source_id: str) -> Iterator[None]:
@@ -98,7 +101,7 @@ class History:
         """The conversion that made that session, if one did. Our ids are UUIDs: another one names no file of ours."""
         if not UUID.fullmatch(target_id):
             return None
-        return _load(self._folder / f"{harness.value}-{target_id}.json")
+        return self._load(self._name(harness, target_id))
 
     def ancestors(self, harness: Harness, target_id: str) -> Iterator[Conversion]:
         """The conversion that made that session, the one that made its source, and so on."""
@@ -117,8 +120,28 @@ class History:
         except FileNotFoundError:
             return
         for name in names:
-            if name.endswith(".json") and (conversion := _load(self._folder / name)) is not None:
+            if name.endswith(_SEALED) and (conversion := self._load(name)) is not None:
                 yield conversion
+
+    def _name(self, harness: Harness, target_id: str) -> str:
+        return self._box.name(f"{harness.value}-{target_id}") + _SEALED
+
+    def _load(self, name: str) -> Conversion | None:
+        try:
+            raw = self._box.opened(name, (self._folder / name).read_bytes())
+            return None if raw is None else msgspec.json.decode(raw, type=Conversion)
+        except (OSError, msgspec.MsgspecError, UnicodeDecodeError):
+            return None
+
+    def _seal_plain(self) -> None:
+        for path in sorted(self._folder.glob(f"*{_PLAIN}")):
+            try:
+                self.record(msgspec.json.decode(path.read_bytes(), type=Conversion))
+            except (msgspec.MsgspecError, UnicodeDecodeError):
+                pass  # Damaged: it says nothing any more.
+            except OSError:
+                continue  # Another process was quicker; or there is no room, and the next one does it.
+            path.unlink(missing_ok=True)
 
 
 def stretch(path: Path, size: int | None = None) -> Stretch | None:
@@ -169,10 +192,3 @@ def same(path: Path, known: Stretch) -> bool:
         return False
     found = stretch(path, known.size)
     return found is not None and found.sha256 == known.sha256
-
-
-def _load(path: Path) -> Conversion | None:
-    try:
-        return msgspec.json.decode(path.read_bytes(), type=Conversion)
-    except (OSError, msgspec.MsgspecError, UnicodeDecodeError):
-        return None
