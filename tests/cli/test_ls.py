@@ -19,13 +19,15 @@ from hypothesis import strategies as st
 
 from hhd import app
 from hhd.base.errors import RefusedError
-from hhd.cli import _by_click, lines, quick, run
+from hhd.cli import _by_click, lines, quick, run, telling
 from hhd.node import listing, overview, registry
+from hhd.node.answers.device import Device
 from hhd.node.listing import Listed, State
 from hhd.node.overview import Overview
 from hhd.node.store import opened
 from hhd.store import locks
 from hhd.store.catalogue import CATALOGUE
+from hhd_protocol.crypto import device_text
 from hhd_protocol.ids import CheckpointId, DeviceId, SessionId, StatementId
 
 HOSTILE = (
@@ -171,7 +173,12 @@ def test_the_device_is_named_where_there_are_several() -> None:
         DeviceId(b"\x01" * 32),
     )
     rows = lines.table(found, now_ms=0, width=120)
-    assert "this device" in rows[1] and "desk\\x1btop" in rows[2] and "03030303" in rows[3]
+    assert "this device" in rows[1] and "desk\\x1btop" in rows[2] and "ambq-gayd" in rows[3]
+    theirs = [Device(id=device_text(DeviceId(b"\x02" * 32)), name="desk\x1btop", here=False)]
+    theirs.append(Device(id=device_text(DeviceId(b"\x03" * 32)), name="", here=False))
+    assert [telling.device(one) in row for one, row in zip(theirs, rows[2:], strict=True)] == [True, True], (
+        "as elsewhere"
+    )
 
 
 @pytest.mark.parametrize(

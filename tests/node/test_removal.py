@@ -10,6 +10,7 @@ from tests.node import lines
 from tests.node.lines import DESKTOP, Apart, apart, made, service, turn
 
 from hhd.base.errors import RefusedError
+from hhd.node import registry
 from hhd.node import store as door
 from hhd.store.check import Check
 from hhd.store.errors import BusyError
@@ -47,6 +48,25 @@ def test_removing_here_leaves_no_tombstone_and_nothing_else(store: Store, both: 
     assert store.checkpoint_ids(both.made.id) == []
     with pytest.raises(RefusedError, match="no session"):
         verbs.removal("the parser")
+
+
+def test_removing_here_leaves_the_wish_to_have_no_copy_until_it_is_taken_back(store: Store, both: Apart) -> None:
+    other, verbs, shared = made(store, "another", [turn(1)]), service(store), registry.opened(store)
+    shown = verbs.removal("the parser")
+    with pytest.raises(RefusedError):
+        verbs.remove(replace(shown, heads=()))
+    assert shared.follows(both.made.id, store.device) is None, "nothing was removed, so nothing is wished"
+    verbs.remove(shown)
+    assert shared.follows(both.made.id, store.device) is False
+    assert shared.follows(both.made.id, lines.device(DESKTOP)) is None, "other devices keep their copies"
+    assert shared.follows(other.id, store.device) is None
+    shared.wish(both.made.id, store.device, True)
+    assert registry.opened(store).follows(both.made.id, store.device) is True
+
+
+def test_removing_everywhere_is_no_wish_of_one_device(store: Store, both: Apart) -> None:
+    service(store).remove(service(store).removal("the parser", everywhere=True))
+    assert registry.opened(store).follows(both.made.id, store.device) is None
 
 
 def test_removing_everywhere_is_signed_and_names_what_was_known(store: Store, both: Apart) -> None:

@@ -11,16 +11,19 @@ from collections.abc import Sequence
 from typing import TYPE_CHECKING
 
 from hhd import app
-from hhd.base.text import visible
+from hhd.base.text import short, visible
+from hhd_protocol.crypto import device_text
 
 if TYPE_CHECKING:
     from hhd.node.listing import Listed
     from hhd.node.overview import Overview
+    from hhd_protocol.ids import DeviceId
 
 ID_BYTES = 4
 """Of an id in a list, as 8 letters: 32 bits tell one person's sessions apart."""
 
 STATE_CHARS_MAX, DEVICE_CHARS_MAX, FOLDER_CHARS_MAX, TITLE_CHARS_MIN = 24, 16, 32, 16
+DEVICE_NAME_CHARS = 72
 _PIPED_TITLE_CHARS = 40
 _DAY_MS, _DAYS_MAX = 86_400_000, 1000
 _AGES = ((60, 1, "s"), (3600, 60, "m"), (86400, 3600, "h"), (86400 * _DAYS_MAX, 86400, "d"))
@@ -205,11 +208,15 @@ def _folders(folders: tuple[str, ...], home: str) -> list[str]:
     return [short[one] for one in folders]
 
 
-def _device(owner: bytes, found: Overview) -> str:
-    name = found.names.get(owner[:16])
-    if name is not None:
-        return visible(name, one_line=True)
-    return "this device" if owner == found.device else owner[:ID_BYTES].hex()
+def _device(owner: DeviceId, found: Overview) -> str:
+    return device_called(found.names.get(owner[:16], ""), device_text(owner), here=owner == found.device)
+
+
+def device_called(name: str, id: str, *, here: bool) -> str:
+    """What every command calls a device: this one, or by its name, or by the begin of its id as a person reads it."""
+    if here:
+        return "this device"
+    return short(name, DEVICE_NAME_CHARS) or "-".join(id.split("-")[:2])
 
 
 def _fields(one: Listed, found: Overview) -> dict[str, object]:
@@ -220,7 +227,7 @@ def _fields(one: Listed, found: Overview) -> dict[str, object]:
         "program": one.program,
         "state": one.state.value,
         "waiting": one.waiting or None,
-        "owner": one.owner.hex(),
+        "owner": device_text(one.owner),
         "device": found.names.get(one.owner[:16]),
         "here": one.owner == found.device,
         "token": one.token,

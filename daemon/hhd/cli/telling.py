@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING, Any
 import click
 
 from hhd.base.text import short
-from hhd.cli.lines import write
+from hhd.cli.lines import device_called, write
 
 if TYPE_CHECKING:
     from hhd.node.answers.device import Device
@@ -70,9 +70,7 @@ HEAD = click.option("--head", help="One of its heads, by its name or id, or the 
 
 def device(one: Device) -> str:
     """What to call a device."""
-    if one.here:
-        return "this device"
-    return short(one.name, TITLE_CHARS) or "-".join(one.id.split("-")[:2])
+    return device_called(one.name, one.id, here=one.here)
 
 
 def when(at_ms: int) -> str:

@@ -13,6 +13,7 @@ from hhd.node.registry import device_names, is_behind
 from hhd.node.this_device import known_identity, store_folder
 from hhd.store.errors import DamagedStoreError
 from hhd.store.lists import Lists
+from hhd_protocol.crypto import device_text
 from hhd_protocol.errors import FormatError
 from hhd_protocol.ids import DeviceId
 
@@ -73,7 +74,8 @@ def _now(sessions: list[Listed], store: Lists | Store) -> list[Listed]:
 def _meant(found: Overview, query: str, with_archived: bool) -> Overview:
     sessions = found.sessions
     if query:
-        sessions = [one for one in sessions if _means(one, query, found.names)]
+        devices = {owner for owner in {one.owner for one in sessions} if _is_device(owner, query, found.names)}
+        sessions = [one for one in sessions if _means(one, query, devices)]
     shown = sessions if with_archived else [one for one in sessions if not one.archived]
     shown.sort(key=_AT_MS, reverse=True)
     return found._replace(sessions=shown, archived=len(sessions) - len(shown))
@@ -82,6 +84,10 @@ def _meant(found: Overview, query: str, with_archived: bool) -> Overview:
 _AT_MS = operator.itemgetter(Listed._fields.index("at_ms"))
 
 
-def _means(one: Listed, query: str, names: Mapping[bytes, str]) -> bool:
-    texts = (one.title, one.folder, one.program, one.state.value, names.get(one.owner[:16], ""))
-    return one.id.hex().startswith(query) or any(query in text.casefold() for text in texts)
+def _is_device(device: DeviceId, query: str, names: Mapping[bytes, str]) -> bool:
+    return query in names.get(device[:16], "").casefold() or device_text(device).startswith(query)
+
+
+def _means(one: Listed, query: str, devices: set[DeviceId]) -> bool:
+    texts = (one.title, one.folder, one.program, one.state.value)
+    return one.owner in devices or one.id.hex().startswith(query) or any(query in text.casefold() for text in texts)

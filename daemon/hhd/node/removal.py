@@ -1,5 +1,8 @@
 """Removing a session: here, or everywhere, by a signed tombstone that names what was known of it.
 
+What is removed here only leaves a wish in the shared document, that this device is to have no copy of it: else the next
+meeting with a device that has one would bring it back. Who wants it again says so (`Registry.wish`).
+
 What is removed is what a person was shown: if a head came in between, nothing is. A session that is removed everywhere
 never comes back, since whoever holds the tombstone takes nothing of it that the tombstone covers; a device with newer
 work keeps that, and shows it (`protocol/spec/fencing.md`, Removal).
@@ -11,7 +14,7 @@ from dataclasses import dataclass, replace
 
 from hhd.base.errors import RefusedError
 from hhd.identity.key import Identity
-from hhd.node import findings, here
+from hhd.node import findings, here, registry
 from hhd.node.answers.removal import Removal
 from hhd.node.lineages import Lineage
 from hhd.node.listing import Listed
@@ -66,6 +69,8 @@ class Remover:
                 for table in TABLES:
                     self.store.rows.delete(table, b"", session)
                 self.store.remove_session(session, (findings.TABLE,))
+                if not shown.everywhere:
+                    registry.opened(self.store).wish(session, self.me.id, False)
         finally:
             lock.release()
         return replace(shown)
