@@ -137,7 +137,13 @@ def test_a_session_is_exported_sealed_and_imported_by_a_descriptor(desk: Desk, t
     assert desk.hhd("import", file)[0] == 2
     assert desk.hhd("import", file, "--passphrase-fd", given(b"wrong"))[0] == 3
     status, out, _ = desk.hhd("import", file, "--passphrase-fd", given(b"correct horse"))
-    assert status == 0 and "sealed by this device" in out and "Go on with: hhd resume" in out
+    assert status == 0 and "sealed by this device" in out
+    first, second = [line.split(": ", 1)[1].split() for line in out.splitlines()[1:]]
+    assert first[:2] == ["hhd", "settle"] and second[:2] == ["hhd", "resume"] and second[3:] == ["-C", "DIR"]
+    assert desk.hhd(*first[1:])[0] == 0, "the hints work as they are printed"
+    status, _, err = desk.hhd(*second[1:3])
+    assert status == 3 and err.endswith(f"Go on with: hhd resume {second[2]} -C DIR\n"), "it needs a folder"
+    assert "-C DIR" not in desk.hhd("resume", desk.session, "--model", desk.model)[2], "one that was here needs none"
     again = json.loads(desk.hhd("import", file, "--passphrase-fd", given(b"correct horse"), "--json")[1])
     assert not again["fresh"] and again["by"]["here"] and again["session"][:12] in out
     damaged = tmp_path / "damaged.hhd"

@@ -55,12 +55,27 @@ def test_a_session_goes_on_where_it_last_was_at_work_and_elsewhere_only_when_tol
     (laptop.home / "config" / "config.toml").write_text(ALLOW)
     done = laptop.hhd("resume", told["session"][:6], "--model", model, "-C", elsewhere, cwd=tmp_path)
     assert done.returncode == 0 and "the test passes" in done.stdout, done.stderr
+    assert json.loads(laptop.hhd("ls", "--json", cwd=laptop.home).stdout)["sessions"][0]["folder"] == str(elsewhere)
     shutil.rmtree(repo)
     done = laptop.hhd("resume", "fix it", "--model", model, cwd=tmp_path)
     assert done.returncode == 0, "now it was last at work there"
     shutil.rmtree(elsewhere)
     done = laptop.hhd("resume", "fix it", "--model", model, cwd=tmp_path)
     assert done.returncode == 3 and "elsewhere cannot be used as a workspace" in done.stderr
+
+
+def test_a_folder_that_is_not_there_is_refused_and_no_session_is_left(
+    laptop: Device, repo: Path, tmp_path: Path
+) -> None:
+    model = script(laptop.home / "s.jsonl", FIX)
+    for words in ((), ("-o", tmp_path / "made.hhd")):
+        done = laptop.hhd("run", "fix it", "-C", tmp_path / "gone", "--model", model, *words, cwd=repo)
+        assert done.returncode == 3 and "cannot be used as a workspace" in done.stderr
+        assert "Go on with" not in done.stderr
+    assert json.loads(laptop.hhd("ls", "--json", cwd=laptop.home).stdout)["sessions"] == []
+    assert not (tmp_path / "made.hhd").exists()
+    assert laptop.hhd("run", "fix it", "-C", repo, "--model", model, cwd=tmp_path).returncode == 0
+    assert len(json.loads(laptop.hhd("ls", "--json", cwd=laptop.home).stdout)["sessions"]) == 1
 
 
 def test_a_finished_session_says_so_and_names_itself(laptop: Device, repo: Path) -> None:
@@ -87,8 +102,14 @@ def test_two_processes_on_one_session_end_in_one_sentence_for_the_second(
     )
     with open(repo / "fifo", "w") as fifo:  # Opened once the command reads it: the session is at work then.
         done = laptop.hhd("resume", "wait", "--model", model, cwd=repo)
+        listed, shown = (
+            laptop.hhd("ls", "--json", cwd=laptop.home),
+            laptop.hhd("show", "wait", "--json", cwd=laptop.home),
+        )
         fifo.write("x\n")
     out, _ = first.communicate(timeout=60)
+    assert json.loads(listed.stdout)["sessions"][0]["state"] == json.loads(shown.stdout)["state"] == "running"
+    assert json.loads(laptop.hhd("ls", "--json", cwd=laptop.home).stdout)["sessions"][0]["state"] == "waiting for you"
     assert done.returncode == 3 and "is being advanced by another process" in done.stderr
     assert len(done.stderr.splitlines()) == 1 and "Traceback" not in done.stderr
     assert first.returncode == 0 and "Ok." in out

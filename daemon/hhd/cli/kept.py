@@ -85,7 +85,8 @@ class InStore:
         )
 
     def on(self) -> str:
-        return how_to_go_on(f"hhd resume {self._short}", self.folder, self.model)
+        nowhere = self.folder is None and self.bench.folder(self.session) is None
+        return how_to_go_on(f"hhd resume {self._short}" + (" -C DIR" if nowhere else ""), self.folder, self.model)
 
     def over(self) -> str:
         return f"Session {self._short} has finished; see it with: hhd show {self._short}"

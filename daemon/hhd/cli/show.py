@@ -33,11 +33,11 @@ def command(session: str, head: str | None, full: bool, as_json: bool) -> None:
             telling.as_object(found, events=[_event(line) for line in events(said)])
             return
         owner = f"owned by {telling.device(found.owner)}" + (f" (token {found.token})" if found.token else "")
-        waiting = f", for {short(found.waiting, telling.TITLE_CHARS)}" if found.waiting else ""
+        state = telling.state(found.state, found.waiting)
         told = [
             f"{telling.title(found.title)}  {telling.brief(found.session)}"
             + ("  (archived)" if found.archived else ""),
-            f"  {found.state}{waiting}; {owner}; {telling.count(found.turns, 'turn')}; {telling.when(found.at_ms)}",
+            f"  {state}; {owner}; {telling.count(found.turns, 'turn')}; {telling.when(found.at_ms)}",
         ]
         if found.folder:
             told.append(f"  last worked in {short(found.folder, telling.NOTE_CHARS)}")

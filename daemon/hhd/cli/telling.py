@@ -88,9 +88,19 @@ def count(number: int, noun: str) -> str:
 
 
 def how_to_go_on(made: Forked) -> str:
-    """The command that goes on with a session."""
-    waits = " It has to be settled first; see: hhd settle --help." if made.state == "uncertain" else ""
-    return f"Go on with: hhd resume {brief(made.session)}{waits}"
+    """The command that goes on with a session, and what has to be said before."""
+    name = brief(made.session)
+    on = f"hhd resume {name}" + ("" if made.folder else " -C DIR")
+    if made.state == "uncertain":
+        return f"What it waits with may have run; say first what became of it: hhd settle {name}\nThen go on with: {on}"
+    return f"Go on with: {on}"
+
+
+def state(state: str, waiting: str) -> str:
+    """What a session is doing, and what it waits for, in the words of a list."""
+    if not waiting or state not in ("waiting for you", "paused"):
+        return state
+    return f"waiting: {short(waiting, TITLE_CHARS)}"
 
 
 def files(paths: Iterable[str]) -> str:

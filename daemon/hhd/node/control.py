@@ -295,7 +295,7 @@ class ControlService:
     # How names are meant
 
     def _session(self, name: str) -> Listed:
-        return naming.session(self.store, name)
+        return listing.now(naming.session(self.store, name), self.store)
 
     def _head(self, found: Listed, name: str | None) -> CheckpointId | None:
         """The head that `name` means, the main one without; None for a session that has no checkpoint yet."""
@@ -384,9 +384,11 @@ class ControlService:
         fresh: bool = True,
         by: Device | None = None,
     ) -> Forked:
+        from hhd.node import here
         from hhd.node.answers.made import Forked
 
         listed = listing.get(self.store, made) or listing.described(self.store, made)
+        noted = here.noted(self.store, made)
         return Forked(
             session=made.hex(),
             title=listed.title,
@@ -395,6 +397,7 @@ class ControlService:
             checkpoint=_hex(checkpoint),
             fresh=fresh,
             by=by,
+            folder="" if noted is None or noted.folder is None else str(noted.folder),
         )
 
     @property

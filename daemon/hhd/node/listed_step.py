@@ -2,8 +2,11 @@
 
 from __future__ import annotations
 
+import contextlib
 import json
+from pathlib import Path
 
+from hhd.base.errors import UserError
 from hhd.node import listing
 from hhd.node.listing import Listed, State, clipped
 from hhd.node.standing import Standing
@@ -45,13 +48,30 @@ def imported(store: Store, session: SessionId, standing: Standing, *, at_ms: int
     listing.change(store, session, state=_state(standing), waiting=_waiting(standing))
 
 
-def stepped(store: Store, session: SessionId, standing: Standing, *, turn: bool, at_ms: int) -> None:
-    """It is one step on."""
+def stepped(
+    store: Store, session: SessionId, standing: Standing, *, turn: bool, folder: Path | None, at_ms: int
+) -> None:
+    """It is one step on, and is being advanced in `folder` (None: nowhere yet) until `rested`."""
     before = listing.get(store, session) or listing.described(store, session)
+    state = _state(standing)
     listing.put(
         store,
-        before._replace(state=_state(standing), waiting=_waiting(standing), at_ms=at_ms, turns=before.turns + turn),
+        before._replace(
+            state=State.RUNNING if state is State.PAUSED else state,
+            waiting=_waiting(standing),
+            at_ms=at_ms,
+            turns=before.turns + turn,
+            folder=before.folder if folder is None else str(folder),
+        ),
     )
+
+
+def rested(store: Store, session: SessionId) -> None:
+    """Nobody advances it any more. Where this cannot be written, `listing.now` still tells it from one that runs."""
+    with contextlib.suppress(UserError), store.transaction():
+        listed = listing.get(store, session)
+        if listed is not None and listed.state is State.RUNNING:
+            listing.put(store, listed._replace(state=State.PAUSED))
 
 
 def fenced(store: Store, session: SessionId) -> None:

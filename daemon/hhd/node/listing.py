@@ -22,6 +22,7 @@ from hhd_protocol.errors import FormatError
 from hhd_protocol.ids import CheckpointId, SessionId, StatementId
 
 if TYPE_CHECKING:  # Entries are read by `hhd ls`, which is quick because it imports no more than it needs.
+    from hhd.store.lists import Lists
     from hhd.store.store import Store
 
 
@@ -96,6 +97,13 @@ def change(store: Store, session: SessionId, **fields: object) -> Listed:
     with store.transaction():
         listed = (get(store, session) or described(store, session))._replace(**fields)  # type: ignore[arg-type]
         return put(store, listed)
+
+
+def now(listed: Listed, store: Store | Lists) -> Listed:
+    """Return `listed`; what a process that ended without a word left as running is paused."""
+    if listed.state is State.RUNNING and not store.is_advanced(listed.id):
+        return listed._replace(state=State.PAUSED)
+    return listed
 
 
 Describe = Callable[["Store", SessionId], Listed]

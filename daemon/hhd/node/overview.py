@@ -64,10 +64,10 @@ def _wholly() -> Overview:
 
 
 def _now(sessions: list[Listed], store: Lists | Store) -> list[Listed]:
-    """What a process that ended without a word left as running is not running."""
+    """The same sessions, those that only seem to run told as paused."""
     for place, one in enumerate(sessions):
-        if one.state is State.RUNNING and not store.is_advanced(one.id):
-            sessions[place] = one._replace(state=State.PAUSED)
+        if one.state is State.RUNNING:
+            sessions[place] = listing.now(one, store)
     return sessions
 
 

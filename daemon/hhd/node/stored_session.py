@@ -117,7 +117,10 @@ class StoreKeeper:
 
     def close(self) -> None:
         """Let others advance it."""
-        self._lock.release()
+        try:
+            listed_step.rested(self._store, self.session)
+        finally:
+            self._lock.release()
 
     def wasm(self) -> bytes:
         """The module out of the store."""
@@ -292,7 +295,8 @@ class StoreKeeper:
             reserve=live is not None and live.state is State.ANSWERED,
         )
         self._pen.written(signed[0])
-        listed_step.stepped(self._store, self.session, step.standing, turn=turn, at_ms=signed[0].body.at_ms)
+        at_ms, folder = signed[0].body.at_ms, self.owner.folder
+        listed_step.stepped(self._store, self.session, step.standing, turn=turn, folder=folder, at_ms=at_ms)
         self._standing, self._recorded = step.standing, recorded
 
 

@@ -7,8 +7,9 @@ from collections.abc import Iterator
 from dataclasses import dataclass
 from pathlib import Path
 
+from hhd.effects.confine import Workspace
 from hhd.identity.key import Identity
-from hhd.node import naming, opening, programs, sessions, start
+from hhd.node import here, naming, opening, programs, sessions, start
 from hhd.node import store as door
 from hhd.node.capsules import STATUS, effect_fields
 from hhd.node.ended import Ended, Settle
@@ -27,9 +28,19 @@ class Workbench:
     me: Identity
 
     def create(self, prompt: str, *, folder: Path, once: bool) -> SessionId:
-        """Make a session of the agent with `prompt`, which this device owns; `folder` is noted here."""
+        """Make a session of the agent with `prompt`, which this device owns; `folder` is noted here.
+
+        Raises RefusedError, with nothing made, where `folder` cannot be worked in.
+        """
+        with Workspace(folder):  # What cannot be worked in is refused before anything is made.
+            pass
         args = programs.encode_args(start.arguments(prompt, once=once))
         return sessions.create(self.store, self.me, program="agent", args=args, folder=folder.resolve())
+
+    def folder(self, session: SessionId) -> Path | None:
+        """Return where a session last was at work on this device, None if nowhere."""
+        noted = here.noted(self.store, session)
+        return None if noted is None else noted.folder
 
     def named(self, name: str) -> SessionId:
         """Return the session that a person means by `name`; raises UsageError, RefusedError."""

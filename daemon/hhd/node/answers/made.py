@@ -14,7 +14,7 @@ class Forked:
     """A new session of the same family: from which session and checkpoint, if that is known here or said.
 
     `fresh`: False where it was there already. `by`: the device that sealed the capsule it was made of, None if none
-    did.
+    did. `folder`: where it goes on on this device unless another is named, "" where one has to be.
     """
 
     session: str
@@ -24,6 +24,7 @@ class Forked:
     checkpoint: str | None
     fresh: bool = True
     by: Device | None = None
+    folder: str = ""
 
 
 @dataclass(frozen=True, kw_only=True)
