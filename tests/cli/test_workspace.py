@@ -122,3 +122,32 @@ def test_a_crash_is_ended_at_the_next_start_and_said(tmp_path: Path, capsys: pyt
     assert run(["workspace", "show", first]) == 0
     assert "was carried to its end" in capsys.readouterr().err
     assert looks(target) == looks(source) and not (target / ".git/index.lock").exists()
+
+
+def test_a_folder_with_a_rebase_in_progress_is_left_alone_and_another_made(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    source, target = made(tmp_path / "source", "dirty"), repository(tmp_path / "target")
+    kept = str(hhd(capsys, "capture", str(source))[1]["capture"])
+    (target / ".git/rebase-merge").mkdir()
+    before = everything(target)
+    status, done = hhd(capsys, "apply", kept, str(target))
+    assert status == 0 and done["in_place"] is False and "rebase is in progress" in str(done["instead"])
+    assert everything(target) == before and looks(Path(str(done["folder"]))) == looks(source)
+
+
+def test_a_link_to_a_folder_means_the_folder(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    source, target = made(tmp_path / "source", "dirty"), tmp_path / "target"
+    hhd(capsys, "apply", str(hhd(capsys, "capture", str(source))[1]["capture"]), str(target))
+    (source / "a.txt").write_text("more\n")
+    second = str(hhd(capsys, "capture", str(source))[1]["capture"])
+    (tmp_path / "link").symlink_to("target")
+    done = hhd(capsys, "apply", second, str(tmp_path / "link"))[1]
+    assert done["in_place"] is True and looks(target) == looks(source)
+
+
+def test_a_place_that_cannot_be_written_is_refused(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    kept = str(hhd(capsys, "capture", str(repository(tmp_path / "source")))[1]["capture"])
+    (tmp_path / "file").write_text("x")
+    status, said = hhd(capsys, "apply", kept, str(tmp_path / "file/inner/new"))
+    assert status == 3 and "cannot be written" in str(said["error"])

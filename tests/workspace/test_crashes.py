@@ -246,10 +246,8 @@ def test_where_things_cannot_change_places_it_is_done_in_two_steps(
     assert _insist(scene, at, old)
 
 
-def test_what_a_person_saved_after_a_crash_is_left_alone(tmp_path: Path) -> None:
-    place = tmp_path / "scene"
-    place.mkdir()
-    scene, at = _checkout(place), tmp_path / "work" / "target"
+def _half_way(scene: Scene, at: Path) -> None:
+    """`at` changed by a process that died when the first new file was to be put."""
     at.parent.mkdir()
     scene.fresh(at)
 
@@ -260,6 +258,13 @@ def test_what_a_person_saved_after_a_crash_is_left_alone(tmp_path: Path) -> None
         scene.act(at)
 
     assert faults.killed(act, -1)
+
+
+def test_what_a_person_saved_after_a_crash_is_left_alone(tmp_path: Path) -> None:
+    place = tmp_path / "scene"
+    place.mkdir()
+    scene, at = _checkout(place), tmp_path / "work" / "target"
+    _half_way(scene, at)
     assert (at / "a.txt").read_text() == "a\n" and not (at / "gone.txt").is_file(), "half-way"
     (at / "a.txt").write_text("mine\n")
     (found,) = recover()
@@ -267,6 +272,29 @@ def test_what_a_person_saved_after_a_crash_is_left_alone(tmp_path: Path) -> None
     assert "a.txt" in found.left[0] and found.stage is not None
     assert b"staged\n" in {one.read_bytes() for one in (found.stage / "new").iterdir() if one.is_file()}
     assert not (at / ".git/index.lock").exists()
+
+
+@pytest.mark.parametrize("kind", ["checkout", "plain"])
+def test_a_disk_that_is_away_at_a_start_is_waited_for(tmp_path: Path, kind: str) -> None:
+    (tmp_path / "scene").mkdir()
+    scene, at = SCENES[kind](tmp_path / "scene"), tmp_path / "disk" / "target"
+    _half_way(scene, at)
+    at.parent.rename(tmp_path / "away")
+    assert recover() == []
+    (tmp_path / "away").rename(at.parent)
+    (found,) = recover()
+    assert found.done and not found.left
+    assert _insist(scene, at, ())
+
+
+def test_a_folder_that_was_removed_after_a_crash_stops_nothing(tmp_path: Path) -> None:
+    (tmp_path / "scene").mkdir()
+    scene, at = _plain(tmp_path / "scene"), tmp_path / "work" / "target"
+    _half_way(scene, at)
+    shutil.rmtree(at)
+    (found,) = recover()
+    assert "not there any more" in found.left[0] and found.stage is not None and found.stage.is_dir()
+    assert recover() == []
 
 
 def test_what_a_person_saves_while_it_is_done_has_it_taken_back(

@@ -15,7 +15,7 @@ from hhd.base.errors import RefusedError, UsageError
 from hhd.base.paths import workspaces_folder
 from hhd.base.text import visible, visible_bytes
 from hhd.identity.key import Identity
-from hhd.node import here, naming, unfinished
+from hhd.node import here, naming, sessions, unfinished
 from hhd.node import store as door
 from hhd.store.captures import CaptureReader, capture_ref
 from hhd.store.errors import MissingError, ThinnedError
@@ -30,7 +30,7 @@ from hhd.workspace.place import find
 from hhd.workspace.states import differences, state
 from hhd.workspace.wanted import Wanted
 from hhd_protocol.crypto import content_id
-from hhd_protocol.ids import FamilyId, PageId, SessionId
+from hhd_protocol.ids import CheckpointId, FamilyId, PageId, SessionId
 from hhd_protocol.objects import Ref
 from hhd_protocol.workspace import Capture
 
@@ -185,6 +185,7 @@ class Workspaces:
             found = self._found(name)
             wanted = found.reader.capture()
             place = (folder or self._guess(found, wanted)).absolute()
+            place = place.resolve() if place.is_dir() else place.parent.resolve() / place.name
             try:
                 return self._apply(found, wanted, place, "")
             except NotOurs as error:
@@ -194,16 +195,13 @@ class Workspaces:
     def _apply(self, found: _Found, wanted: Capture, folder: Path, instead: str) -> Applied:
         now, last, borrow = None, None, None
         get: Callable[[PageId], bytes] = found.reader.piece
-        if folder.is_dir() and any(folder.iterdir()):
+        if _holds_something(folder):
             last = self._last(folder, None)
-            family = found.family if last is None else last.family
-            was = None if last is None else last.reader.capture()
-            now = capture(folder, was, self._ids(family))
+            now = self._now(folder, found, last)
             get = found.reader.piece if last is None else _either(found.reader, last.reader)
         else:
-            was = None
             borrow = self._borrow(wanted)
-        folder.parent.mkdir(parents=True, exist_ok=True)
+        was = None if last is None else last.reader.capture()
         with held(folder) as place:
             done = materialise(
                 wanted, get, folder, place, now=now, last=was, borrow=borrow, reason=f"hhd: {found.id[:12]}"
@@ -213,6 +211,14 @@ class Workspaces:
         return Applied(
             capture=found.id, folder=str(done.folder), in_place=done.in_place, instead=instead, notes=done.notes
         )
+
+    def _now(self, folder: Path, found: _Found, last: _Found | None) -> Capture:
+        """What `folder` holds; raises NotOurs where that cannot be told, so that nothing may be written there."""
+        family = found.family if last is None else last.family
+        try:
+            return capture(folder, None if last is None else last.reader.capture(), self._ids(family))
+        except RefusedError as error:
+            raise NotOurs(f"{visible(str(folder), one_line=True)} is left alone. {error}") from error
 
     def _ours(self, folder: Path, found: _Found) -> Path:
         return workspaces_folder() / f"{folder.name[:60] or 'workspace'}-{found.id[:12]}"
@@ -276,17 +282,17 @@ class Workspaces:
 
     def _of_session(self, name: str) -> _Found:
         listed = naming.session(self.store, name)
-        for checkpoint in reversed(self.store.checkpoint_ids(listed.id)):
-            ref = capture_ref(self.store.checkpoint(checkpoint).workspace)
-            if ref is not None:
-                family = self.store.session(listed.id).family
-                noted = here.noted(self.store, listed.id)
-                return _Found(
-                    reader=self.store.capture_reader(family, ref),
-                    family=family,
-                    folder=None if noted is None else noted.folder,
-                    session=listed.id,
-                )
+        main = sessions.view(self.store, self.me, listed.id).main
+        ref = None if main is None else capture_ref(self.store.checkpoint(CheckpointId(main)).workspace)
+        if ref is not None:
+            family = self.store.session(listed.id).family
+            noted = here.noted(self.store, listed.id)
+            return _Found(
+                reader=self.store.capture_reader(family, ref),
+                family=family,
+                folder=None if noted is None else noted.folder,
+                session=listed.id,
+            )
         raise RefusedError(f"Session {listed.id.hex()[: naming.ID_SHOWN]} has no capture of its folder yet.")
 
     def _last(self, folder: Path, family: FamilyId | None) -> _Found | None:
@@ -312,6 +318,19 @@ class Workspaces:
             raise RefusedError(f"There is no folder {visible(str(folder), one_line=True)}.")
         place = find(folder)
         return folder.resolve() if place is None else place.top
+
+
+def _holds_something(folder: Path) -> bool:
+    """Whether anything is in `folder`; its parents are made. Raises RefusedError where this user may not."""
+    try:
+        if folder.is_dir():
+            with os.scandir(folder) as found:
+                return next(found, None) is not None
+        folder.parent.mkdir(parents=True, exist_ok=True)
+    except OSError as error:
+        shown = visible(str(folder), one_line=True)
+        raise RefusedError(f"{shown} cannot be written ({error.strerror}); nothing was changed.") from error
+    return False
 
 
 def _either(one: CaptureReader, other: CaptureReader) -> Callable[[PageId], bytes]:

@@ -84,15 +84,18 @@ def _tried(place: Place) -> Recovered | None:
 
 
 def finish(place: Place) -> Recovered | None:
-    """Finish what a dead process left in one place; None if it left nothing."""
+    """Finish what a dead process left in one place; None if it left nothing, or what it was is not there now."""
     pending = place.load()
-    if pending is None:
-        return None
+    if pending is None or not pending.stage.parent.is_dir():
+        return None  # The disk that it is on may be away: the record stays.
     left: tuple[str, ...] = ()
     if pending.switch is not None and pending.stage.exists():
-        switcher = Switcher(pending.switch)
-        switcher.forward(stubborn=True)
-        left = tuple(switcher.left)
+        if pending.folder.is_dir():
+            switcher = Switcher(pending.switch)
+            switcher.forward(stubborn=True)
+            left = tuple(switcher.left)
+        else:
+            left = ("The folder is not there any more.",)
         place.forget_switch(pending)
     _end(pending, place, keep=bool(left))
     stage = pending.stage if left else None

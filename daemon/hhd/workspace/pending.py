@@ -91,7 +91,8 @@ def pending_folder() -> Path:
 @contextlib.contextmanager
 def held(folder: Path) -> Iterator[Place]:
     """Hold the place of `folder` while the block lasts; raises RefusedError if another process does."""
-    name = hashlib.sha256(os.fsencode(folder.absolute())).hexdigest()[:32]
+    whole = folder.parent.resolve() / folder.name
+    name = hashlib.sha256(os.fsencode(whole)).hexdigest()[:32]
     with _locked(name) as free:
         if not free:
             raise RefusedError(f"Another hhd is writing into {folder}; nothing was changed. Try again later.")
