@@ -20,12 +20,14 @@ from hhd.cli.run import MODEL, settling
     type=click.Path(path_type=Path, readable=False),
     help="The folder to work in. [default: where it last was at work on this device]",
 )
+@click.option("--head", metavar="HEAD", help="Go on from this head, see hhd heads, whoever owned the session before.")
 @MODEL
 @settling
 @click.option("--json", "as_json", is_flag=True, help="Print one JSON object, and the conversation nowhere.")
 def command(
     session: str,
     folder: Path | None,
+    head: str | None,
     model: str | None,
     ran: str | None,
     did_not_run: bool,
@@ -38,5 +40,8 @@ def command(
     """
     settle = going.word(ran, did_not_run, again)
     with app.stop_on_signals() as stop, app.workbench() as bench:
-        kept = InStore(bench=bench, session=bench.named(session), folder=folder, model=model, settle=settle)
+        chosen = bench.named(session)
+        if head is not None:
+            bench.turn_to(chosen, head)
+        kept = InStore(bench=bench, session=chosen, folder=folder, model=model, settle=settle)
         return going.go_on(kept, as_json, stop=stop)

@@ -35,12 +35,13 @@ class Doors:
 
     def __init__(self, store: Store, me: Identity, session: SessionId) -> None:
         self._store, self._me, self._session = store, me, session
-        self._kinds: dict[EffectId, EffectKind] = {}
+        self.kinds: dict[EffectId, EffectKind] = {}
+        """Of effects that may be done twice, as far as it is known; all others may not."""
         self.load(None)
 
     def load(self, leg: Leg | None) -> None:
         """Read and judge everything again; `leg`: what is advanced here, None to begin where the owner's line ends."""
-        whole = known(self._store, self._me, self._session, self._kinds)
+        whole = known(self._store, self._me, self._session, self.kinds)
         tip = self._store.statements.tip(self._session, self._me.id)
         around = Around(woke_ms=_STARTED_MS, attached=True)
         part = Part(me=self._me.id, known=whole, tip=None if tip is None else tip.id, around=around, leg=leg)
@@ -62,7 +63,7 @@ class Doors:
         self, effect: EffectId, kind: EffectKind, request: bytes, effects: Mapping[EffectId, Progress]
     ) -> Refusal | None:
         """Door 2, once a checkpoint that says `effects` is written."""
-        self._kinds[effect] = kind
+        self.kinds[effect] = kind
         return self.part.may_start(effect, Sha256(sha256(request).digest()), now_ms(), effects)
 
     def signed(self, signed: Signed) -> None:

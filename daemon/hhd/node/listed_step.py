@@ -79,6 +79,19 @@ def fenced(store: Store, session: SessionId) -> None:
     listing.change(store, session, state=State.FENCED, heads=max(2, len(store.heads(session))))
 
 
+def turned(store: Store, session: SessionId, standing: Standing, *, token: int, heads: int) -> None:
+    """This device took it, to go on from another head."""
+    listing.change(
+        store,
+        session,
+        owner=store.device,
+        token=token,
+        heads=heads,
+        state=_state(standing),
+        waiting=_waiting(standing),
+    )
+
+
 def title_of(args: bytes) -> str:
     """The first line of the prompt, bounded; empty if there is none."""
     try:

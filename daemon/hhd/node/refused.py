@@ -46,6 +46,8 @@ def _owner(refusal: Refusal, view: View) -> str:
 
 _WAYS = {
     WayOut.SYNC: "Connect a device that has what is missing.",
+    WayOut.TAKE_OVER: "Take it over by going on from one of its heads here: hhd resume SESSION --head HEAD.",
+    WayOut.TAKE_OVER_A_HEAD: "Choose one of its heads, and go on from it: hhd resume SESSION --head HEAD.",
     WayOut.RELOAD: "Go on with it anew.",
     WayOut.SETTLE: "Say what happened, with --ran OUTPUT, --did-not-run or --again.",
     WayOut.PERSON: "Connect another of your devices.",

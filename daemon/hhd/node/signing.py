@@ -10,8 +10,8 @@ from hhd.node.doors import Doors
 from hhd.store.checkpoints import Checkpoint
 from hhd.store.store import Store
 from hhd_protocol import lineage
-from hhd_protocol.bodies import IntentBody, ReceiptBody
-from hhd_protocol.ids import DeviceId, Incarnation, SessionId, Sha256, StatementId
+from hhd_protocol.bodies import IntentBody, ReceiptBody, TakeoverBody
+from hhd_protocol.ids import CheckpointId, DeviceId, Incarnation, SessionId, Sha256, StatementId
 from hhd_protocol.lineage import Signed
 from hhd_protocol.statements import Progress
 
@@ -64,6 +64,11 @@ class Pen:
                 IntentBody(**self._chain(), token=token, position=position, op=op, request=request), self._me.seed
             )
         )
+
+    def takeover(self, *, prev: StatementId, number: int, head: CheckpointId, reason: str) -> None:
+        """Take the session, to go on from `head`."""
+        body = TakeoverBody(**self._chain(), prev=prev, number=number, head=head, reason=reason)
+        self._add(lineage.sign(body, self._me.seed))
 
     def receipt(self, *, token: StatementId, position: int, reply: Sha256) -> None:
         """Say that the effect at `position`, begun under a token that is beaten now, was answered."""

@@ -9,11 +9,13 @@ from pathlib import Path
 
 from hhd.effects.confine import Workspace
 from hhd.identity.key import Identity
-from hhd.node import here, naming, opening, programs, sessions, start
+from hhd.node import head_facts, here, naming, opening, programs, sessions, start, turning
 from hhd.node import store as door
 from hhd.node.capsules import STATUS, effect_fields
 from hhd.node.ended import Ended, Settle
 from hhd.node.face import Face
+from hhd.node.lineages import lineage_of
+from hhd.node.members import members
 from hhd.node.moment import Moment
 from hhd.runtime.outcomes import StopFlag
 from hhd.store.store import Store
@@ -45,6 +47,12 @@ class Workbench:
     def named(self, name: str) -> SessionId:
         """Return the session that a person means by `name`; raises UsageError, RefusedError."""
         return naming.session(self.store, name).id
+
+    def turn_to(self, session: SessionId, head: str) -> None:
+        """Take a session, to go on from the head that a person means; raises UsageError, RefusedError, BusyError."""
+        lineage = lineage_of(self.store, session, members(self.store, self.me))
+        chosen = naming.head(lineage.heads, head, head_facts.of(self.store, session).names(lineage.tips))
+        turning.turn_to(self.store, self.me, session, chosen, f"to go on from head {chosen.hex()[: naming.ID_SHOWN]}")
 
     def go_on(
         self,
