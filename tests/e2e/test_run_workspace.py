@@ -3,11 +3,13 @@
 from __future__ import annotations
 
 import json
+import subprocess
 from pathlib import Path
 from typing import Any
 
 import pytest
 from tests.e2e.lab import ALLOW, Device, call, needs_agent, repository, says, script, text
+from tests.workspace.by_hand import looks
 
 pytestmark = needs_agent
 
@@ -102,3 +104,76 @@ switcher.Switcher.forward = cannot
     assert done.returncode == 0 and "cannot be ended" in done.stdout + done.stderr
     done = laptop.hhd("run", "go", "--model", model, cwd=repo)
     assert done.returncode == 0 and "was carried to its end" in done.stdout + done.stderr
+
+
+def listed(laptop: Device, cwd: Path, session: str) -> list[str]:
+    """Ids of a session's checkpoints, the oldest first."""
+    code = """
+import sys
+from hhd import app
+with app.workbench() as bench:
+    print(*(one.hex() for one in bench.store.checkpoint_ids(bench.named(sys.argv[-1]))))
+"""
+    done = subprocess.run(
+        [*laptop.python, "-c", code, session], cwd=cwd, env=laptop.environ, capture_output=True, text=True, check=True
+    )
+    return done.stdout.split()
+
+
+def test_the_files_of_a_session_are_shown_compared_and_made_to_appear_by_its_name(
+    laptop: Device, repo: Path, tmp_path: Path
+) -> None:
+    model = script(tmp_path / "s.jsonl", [says(call("bash", command="echo 1 > new.txt")), says(text("Ok."))])
+    assert laptop.hhd("run", "write it", "--model", model, cwd=repo).returncode == 0
+    shown = workspace(laptop, "show", "write it", cwd=tmp_path)
+    assert (shown["kind"], shown["entries"]) == ("repository", 1)
+    assert workspace(laptop, "diff", "write it", cwd=tmp_path)["same"] is True
+    points = listed(laptop, tmp_path, "write it")
+    before = [
+        at for at in points[1:] if workspace(laptop, "show", "write it", "--at", at, cwd=tmp_path)["entries"] == 0
+    ]
+    assert before, "a checkpoint from before the command names the folder as it was then"
+    found = workspace(laptop, "diff", "write it", "--at", before[0], cwd=tmp_path)
+    assert found["changes"] == [["folder", "added", "new.txt"]]
+    workspace(laptop, "show", "write it", "--at", points[0], cwd=tmp_path, status=3)
+
+    done = workspace(laptop, "apply", "write it", tmp_path / "copy", cwd=tmp_path)
+    assert done["instead"] == "" and (tmp_path / "copy" / "new.txt").read_text() == "1\n"
+    assert looks(tmp_path / "copy") == looks(repo)
+    done = workspace(laptop, "apply", "write it", "--at", before[0], cwd=tmp_path)
+    assert done["in_place"] is True and Path(done["folder"]) == repo and not (repo / "new.txt").exists()
+    (repo / "mine.txt").write_text("mine\n")
+    done = workspace(laptop, "apply", "write it", cwd=tmp_path)
+    assert done["in_place"] is False and (repo / "mine.txt").exists() and not (repo / "new.txt").exists()
+
+    workspace(laptop, "map", "write it", tmp_path / "copy", cwd=tmp_path)
+    more = script(
+        tmp_path / "m.jsonl", [says(text("-")), says(text("-")), says(call("bash", command="pwd")), says(text("."))]
+    )
+    done = laptop.hhd("resume", "write it", "--model", more, cwd=tmp_path, typed="where?\n")
+    assert done.returncode == 0 and str(tmp_path / "copy") in done.stdout, done.stderr
+    assert "is not as this session last knew it" not in done.stdout + done.stderr
+
+
+def test_a_fork_and_an_import_are_captured_where_they_are_resumed_and_say_what_differs(
+    laptop: Device, repo: Path, tmp_path: Path
+) -> None:
+    model = script(tmp_path / "s.jsonl", [says(call("bash", command="echo 1 > new.txt")), says(text("Ok."))])
+    assert laptop.hhd("run", "write it", "--model", model, cwd=repo).returncode == 0
+    assert laptop.hhd("export", "write it", tmp_path / "c.hhd", cwd=tmp_path).returncode == 0
+    fork = json.loads(laptop.hhd("fork", "write it", "--json", cwd=tmp_path).stdout)["session"]
+    imported = json.loads(laptop.hhd("import", tmp_path / "c.hhd", "--json", cwd=tmp_path).stdout)["session"]
+    assert workspace(laptop, "diff", fork, cwd=tmp_path)["same"] is True, "it begins with the files of its origin"
+    more = [says(text("-"))] * 2 + [says(call("bash", command="echo 2 > there.txt")), says(text("."))]
+    after = script(tmp_path / "m.jsonl", more)
+    for session, says_so in ((fork, True), (imported, False)):
+        other = tmp_path / f"other-{session[:6]}"
+        other.mkdir()
+        (other / "mine.txt").write_text("mine\n")
+        done = laptop.hhd("resume", session, "--model", after, "-C", other, cwd=tmp_path, typed="go\n")
+        assert done.returncode == 0, done.stderr
+        assert ("is not as this session last knew it" in done.stdout + done.stderr) is says_so
+        shown = workspace(laptop, "show", session, cwd=tmp_path)
+        assert (shown["kind"], shown["entries"], Path(shown["folder"])) == ("folder", 2, other)
+        assert (other / "mine.txt").read_text() == "mine\n" and not (other / "new.txt").exists()
+    assert not (repo / "there.txt").exists(), "the folder of the origin is nobody else's"

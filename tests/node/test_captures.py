@@ -12,8 +12,11 @@ from tests.node.stored import Laptop
 from tests.node.test_run import Person
 from tests.workspace.lab import git, repository
 
-from hhd.node import findings, sessions
+from hhd.base.errors import RefusedError
+from hhd.node import findings, here, sessions
 from hhd.node.captures import Captures
+from hhd.node.run import Run
+from hhd.node.workspaces import Workspaces
 from hhd.store.captures import capture_ref
 from hhd.store.check import Check
 from hhd.store.retention import sweep
@@ -187,3 +190,128 @@ def test_a_removed_session_takes_its_findings_along(laptop: Laptop) -> None:
     assert len(findings.findings(laptop.store, session)) == 1
     laptop.store.remove_session(session, (findings.TABLE,))
     assert not findings.findings(laptop.store, session)
+
+
+class Impatient(Person):
+    """A person who presses Ctrl-C as soon as the model says Stop."""
+
+    run: Run
+
+    def text(self, piece: str) -> None:
+        if "Stop" in piece:
+            self.run.stop.set()
+
+
+@needs_agent
+def test_what_was_put_off_is_captured_where_a_person_is_asked_and_where_they_interrupt(laptop: Laptop) -> None:
+    edit = call("write", path="g", content="asked about")
+    writes = [says(call("bash", command=f"echo {number} > f")) for number in range(4)]
+    laptop.script = [
+        *writes[:2],
+        says(edit),
+        says(call("read", path="f")),
+        *writes[2:],
+        says(text("Stop.")),
+        says(edit),
+    ]
+    laptop.rules = {"allow": ["bash"]}
+    session = laptop.create()
+    seen: list[dict[bytes, bytes]] = []
+
+    def now() -> dict[bytes, bytes]:
+        head = laptop.store.checkpoint_ids(session)[-1]
+        return read(laptop, session, laptop.store.checkpoint(head).workspace)[1]
+
+    class Asked(Impatient):
+        def read(self, prompt: str) -> str | None:
+            seen.append(now())
+            return "y" if len(seen) == 1 else None
+
+    for _ in range(2):
+        with laptop.run(session, person := Asked()) as run:
+            keeper, person.run = run.session.keeper, run
+            last = keeper.workspace  # type: ignore[attr-defined]
+            keeper.captures = Captures(  # type: ignore[attr-defined]
+                laptop.store, session, laptop.repo, last=last, say=lambda _: None, now=Clock()
+            )
+            run.go()
+    assert seen[0] == {b"f": b"1\n"}, "asked while the second command's capture was put off"
+    assert now() == {b"f": b"3\n", b"g": b"asked about"}, "interrupted while the last command's was"
+    assert not Check(laptop.store, read_data=True).run().findings
+
+
+@needs_agent
+def test_what_changed_while_a_session_did_not_run_is_said_once_and_nothing_is_overwritten(laptop: Laptop) -> None:
+    session = laptop.create()
+    for name in "abcde":
+        (laptop.repo / name).write_bytes(b"1")
+    first, said = captures(laptop, session, Clock())
+    first.take(pause=True)
+    again = Captures(laptop.store, session, laptop.repo, last=first.workspace, say=said.append, now=Clock())
+    again.take(pause=True)
+    assert not said and again.workspace == first.workspace, "nothing changed"
+    for name in "abcd":
+        (laptop.repo / name).write_bytes(b"2")
+    (laptop.repo / "e").unlink()
+    later = Captures(laptop.store, session, laptop.repo, last=first.workspace, say=said.append, now=Clock())
+    for _ in range(2):
+        later.after_effect()
+        later.take(pause=True)
+    assert len(said) == 1 and "knew it: a, b, c and 2 more changed." in said[0]
+    assert read(laptop, session, later.workspace)[1] == {name.encode(): b"2" for name in "abcd"}
+
+
+@needs_agent
+def test_a_commit_made_meanwhile_is_said_too(laptop: Laptop) -> None:
+    session = laptop.create()
+    laptop.repo.rmdir()
+    repository(laptop.repo)
+    first, said = captures(laptop, session, Clock())
+    first.take(pause=True)
+    (laptop.repo / "one").write_bytes(b"changed")
+    git(laptop.repo, "commit", "-qam", "two")
+    later = Captures(laptop.store, session, laptop.repo, last=first.workspace, say=said.append, now=Clock())
+    later.take(pause=True)
+    assert len(said) == 1 and "stands on another commit" in said[0]
+
+
+@needs_agent
+def test_a_folder_that_goes_away_or_is_too_large_is_said_once_and_stops_nothing(
+    laptop: Laptop, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    session = laptop.create()
+    one, said = captures(laptop, session, Clock())
+    monkeypatch.setattr("hhd.node.captures.ENTRIES_MAX", 3)
+    for number in range(4):
+        (laptop.repo / str(number)).write_bytes(b"x")
+    for _ in range(3):
+        one.after_effect()
+        one.take(pause=True)
+    assert len(said) == 1 and one.workspace is None, said
+    laptop.repo.rename(laptop.repo.with_name("moved"))
+    for _ in range(3):
+        one.take(pause=True)
+    assert len(said) == 2 and "no folder" in said[1]
+    monkeypatch.setattr("hhd.node.captures.insist_on_own_folder", lambda _: os.listdir("/nowhere"))
+    for _ in range(3):
+        one.take(pause=True)
+    assert len(said) == 3 and "/nowhere" in said[2]
+
+
+@needs_agent
+def test_to_say_where_a_session_from_elsewhere_works_is_not_to_agree_to_it(laptop: Laptop) -> None:
+    session = laptop.create()
+    verbs = Workspaces(store=laptop.store, me=laptop.me)
+    verbs.map(session.hex(), laptop.repo)
+    own = here.noted(laptop.store, session)
+    assert own is not None and own.place is not None and own.folder == laptop.repo, "one's own stays one's own"
+    here.forget(laptop.store, session)
+    verbs.map(session.hex(), laptop.repo)
+    noted = here.noted(laptop.store, session)
+    assert noted is not None and noted.folder == laptop.repo and noted.place is None
+    fork = sessions.create_fork(laptop.store, laptop.me, session, laptop.store.checkpoint_ids(session)[-1])
+    for one in (session, fork):
+        person = Person()
+        with pytest.raises(RefusedError, match="was not made here"):
+            laptop.go(one, person)
+        assert "Go on with it?" in person.screen

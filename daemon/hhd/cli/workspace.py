@@ -18,6 +18,7 @@ if TYPE_CHECKING:
     from hhd.node.workspaces import Kept, Workspaces
 
 CHANGES_SHOWN = 200
+AT = click.option("--at", metavar="CHECKPOINT", help="Of a session: the state it had there. [default: its main head]")
 FOLDER = click.Path(path_type=Path, file_okay=False)
 
 
@@ -43,11 +44,12 @@ def capture(folder: Path, named: tuple[str, ...], max_bytes: int | None, as_json
 
 @command.command("show")
 @click.argument("capture")
+@AT
 @JSON
-def show(capture: str, as_json: bool) -> None:
+def show(capture: str, at: str | None, as_json: bool) -> None:
     """Say what CAPTURE holds: the begin of its id, a folder that was captured, or a session."""
     with _opened(as_json) as verbs:
-        found = verbs.show(capture)
+        found = verbs.show(capture, at=at)
     if as_json:
         telling.as_object(found)
         return
@@ -58,11 +60,12 @@ def show(capture: str, as_json: bool) -> None:
 @command.command("diff")
 @click.argument("capture")
 @click.option("-C", "folder", type=FOLDER, help="The folder, where it is not the one that was captured.")
+@AT
 @JSON
-def diff(capture: str, folder: Path | None, as_json: bool) -> None:
+def diff(capture: str, folder: Path | None, at: str | None, as_json: bool) -> None:
     """Say what differs between CAPTURE (an id, a folder, or a session) and its folder."""
     with _opened(as_json) as verbs:
-        found = verbs.diff(capture, folder)
+        found = verbs.diff(capture, folder, at=at)
     if as_json:
         telling.as_object(found, same=found.same)
         return
@@ -93,11 +96,12 @@ def map_session(session: str, folder: Path, as_json: bool) -> None:
 @command.command("apply")
 @click.argument("capture")
 @click.argument("folder", type=FOLDER, required=False)
+@AT
 @JSON
-def apply(capture: str, folder: Path | None, as_json: bool) -> None:
+def apply(capture: str, folder: Path | None, at: str | None, as_json: bool) -> None:
     """Make CAPTURE appear in FOLDER in one step; where that would lose anything, in a new folder of hhd's."""
     with _opened(as_json) as verbs:
-        done = verbs.apply(capture, folder)
+        done = verbs.apply(capture, folder, at=at)
     if as_json:
         telling.as_object(done)
         return

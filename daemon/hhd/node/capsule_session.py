@@ -88,6 +88,9 @@ class CapsuleKeeper:
         """Whether the file is this user's own, and where it was at work."""
         return self._file.owner
 
+    def rest(self) -> None:
+        """Nothing is put off in a file."""
+
     def close(self) -> None:
         """Let others advance it."""
         self._file.close()

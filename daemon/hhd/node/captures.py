@@ -8,21 +8,27 @@ never stops a session: the checkpoint names the capture before, and the person i
 from __future__ import annotations
 
 import time
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from pathlib import Path
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, TypeVar
 
 from hhd.base.errors import RefusedError, UserError
 from hhd.base.secret_scan import Suspect, suspects
+from hhd.base.text import visible, visible_bytes
 from hhd.node.findings import Finding, remember
 from hhd.store.captures import CaptureReader, CaptureWriter, capture_ref, workspace_of
 from hhd.store.errors import DamagedStoreError, MissingError
 from hhd.store.store import Store
 from hhd_protocol.ids import ObjectName, PageId, SessionId
-from hhd_protocol.workspace import Capture, Content
+from hhd_protocol.workspace import Capture, Content, Entry, IndexEntry
 
 if TYPE_CHECKING:
     from hhd.workspace.memory import Memory
+
+K = TypeVar("K")
+
+NAMES_SHOWN = 3
+"""Of files that changed while the session did not run."""
 
 APART_SECONDS = 2.0
 """Between two captures, but for pauses (`handoff.md`, Workspace)."""
@@ -51,6 +57,8 @@ class Captures:
         self._store, self._session, self._folder, self._say, self._now = store, session, folder, say, now
         self.workspace = last
         """What a checkpoint made now says."""
+        self._compared = last is None
+        """Whether the folder was compared with what the session knew of it before this process."""
         self._brought: list[ObjectName] = []
         self._due = True
         self._not_before = 0.0
@@ -72,12 +80,17 @@ class Captures:
             self._capture()
             self._due, self._said = False, None
         except UserError as error:
-            self._memory = self._before = None
-            if str(error) != self._said:
-                self._said = str(error)
-                self._say(f"The files of this session are not captured: {error}")
+            self._cannot(str(error))
+        except OSError as error:  # The folder went away, a disk that fails, no git.
+            self._cannot(f"{error.strerror or error} ({visible(str(error.filename or self._folder), one_line=True)}).")
         ended = self._now()
         self._not_before = ended + max(APART_SECONDS, SHARE * (ended - began))
+
+    def _cannot(self, why: str) -> None:
+        self._memory = self._before = None
+        if why != self._said:
+            self._said = why
+            self._say(f"The files of this session are not captured: {why}")
 
     def brought(self) -> Sequence[ObjectName]:
         """Objects that came with captures since the last checkpoint that was written."""
@@ -103,6 +116,10 @@ class Captures:
         with self._store.transaction():
             ref = writer.finish(made)
             remember(self._store, self._session, self._found(made, set(writer.new)))
+        if not self._compared and before is not None and (words := _changed(before, made)):
+            where = visible(str(self._folder), one_line=True)
+            self._say(f"{where} is not as this session last knew it: {words}. It goes on with the files as they are.")
+        self._compared = True
         self._suspects = {}
         self._brought += writer.made
         self.workspace, self._before = workspace_of(ref), made
@@ -143,6 +160,29 @@ class Captures:
             if piece in new
             for one in self._suspects.get(piece, ())
         ]
+
+
+def _changed(before: Capture, now: Capture) -> str:
+    """What differs between two captures, in a few words; empty where nothing of the files does."""
+    old, new = before.repository, now.repository
+    if (old is None) != (new is None):
+        return "it is another kind of folder"
+    if old is not None and new is not None and old.head != new.head:
+        return "it stands on another commit"
+    paths = _apart({one.path: one for one in before.entries}, {one.path: one for one in now.entries})
+    if old is not None and new is not None:
+        paths |= _apart({(e.path, e.stage): e for e in old.index}, {(e.path, e.stage): e for e in new.index})
+    shown = sorted(visible_bytes(path) for path in paths)
+    more = f" and {len(shown) - NAMES_SHOWN} more" if len(shown) > NAMES_SHOWN else ""
+    return f"{', '.join(shown[:NAMES_SHOWN])}{more} changed" if shown else ""
+
+
+def _apart(old: Mapping[K, Entry | IndexEntry], new: Mapping[K, Entry | IndexEntry]) -> set[bytes]:
+    """The paths at which two listings differ."""
+    if old == new:
+        return set()
+    differing = {key for key in old.keys() | new.keys() if old.get(key) != new.get(key)}
+    return {(old.get(key) or new[key]).path for key in differing}
 
 
 def insist_on_own_folder(folder: Path) -> None:

@@ -62,9 +62,11 @@ class Driver:
         self._save(replace(step, standing=replace(step.standing, journal=journal)))
 
     def flush(self) -> None:
-        """Save the pause that was held back, if one was."""
+        """Save the pause that was held back, if one was, and what else was put off: the session may rest here."""
         if self._held is not None:
-            self._save(self._held)
+            self._save(replace(self._held, rests=True))
+        else:
+            self.keeper.rest()
 
     def _save(self, step: Step) -> None:
         try:

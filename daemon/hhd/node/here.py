@@ -1,6 +1,7 @@
 """Where a stored session was last at work on this device: noted for this device only, and never taken from a session.
 
-A session without a note came from elsewhere: nothing it asks for is done before a person saw what it is, and agreed.
+A session without a note, or with one that has no place, came from elsewhere: nothing it asks for is done before a
+person saw what it is, and agreed. That they said where it is to work is no such word.
 """
 
 from __future__ import annotations
@@ -20,9 +21,12 @@ _TABLE = "here"
 
 @dataclass(frozen=True, kw_only=True)
 class Note:
-    """`place`: digest of folder, user, device and day (`hhd.node.own.Place`). `folder`: None before the first run."""
+    """`place`: digest of folder, user, device and day (`hhd.node.own.Place`), None where nobody agreed to it yet.
 
-    place: bytes = UNKNOWN
+    `folder`: None before the first run.
+    """
+
+    place: bytes | None = UNKNOWN
     folder: Path | None = None
 
 
@@ -32,15 +36,15 @@ def noted(store: Store, session: SessionId) -> Note | None:
     match decoded(raw, "note of where a session works") if raw is not None else None:
         case None:
             return None
-        case [bytes(place), bytes(folder)] if len(place) == len(UNKNOWN):
-            return Note(place=place, folder=Path(_text(folder)) if folder else None)
+        case [bytes(place), bytes(folder)] if len(place) in (0, len(UNKNOWN)):
+            return Note(place=place or None, folder=Path(_text(folder)) if folder else None)
     raise DamagedStoreError("The note of where a session works is not in the form it was written in.")
 
 
 def note(store: Store, session: SessionId, value: Note) -> None:
     """Note where `session` works, in the caller's transaction if there is one."""
     folder = b"" if value.folder is None else str(value.folder).encode("utf-8", "surrogateescape")
-    store.rows.put(_TABLE, b"", session, encode([value.place, folder]))
+    store.rows.put(_TABLE, b"", session, encode([value.place or b"", folder]))
 
 
 def forget(store: Store, session: SessionId) -> None:

@@ -61,5 +61,8 @@ class Keeper(Protocol):
     def save(self, step: Step) -> None:
         """Make `step` durable. Raises UserError (RolledBackError where there is no room), with all as it was."""
 
+    def rest(self) -> None:
+        """The session may stand where it is for long: make durable what was put off. Raises as `save` does."""
+
     def close(self) -> None:
         """Let others advance it."""

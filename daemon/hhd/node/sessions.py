@@ -11,6 +11,7 @@ from hhd.node import here, listed_step, programs
 from hhd.node.doors import Doors, known
 from hhd.node.kinds import kind_of
 from hhd.node.moment import Moment
+from hhd.node.own import UNKNOWN
 from hhd.node.recording import first
 from hhd.node.signing import Pen
 from hhd.node.standing import Standing, Step
@@ -82,7 +83,7 @@ def create_fork(store: Store, me: Identity, session: SessionId, checkpoint: Chec
         made = _created(store, me, store.session(session).family, begun, standing)
         noted = here.noted(store, session)
         if noted is not None:
-            here.note(store, made, here.Note(folder=noted.folder))
+            here.note(store, made, here.Note(place=None if noted.place is None else UNKNOWN, folder=noted.folder))
         listed_step.forked(store, session, made, standing, at_ms=store.now_ms())
         appended, _ = origin.recorded.after(Step(standing=standing))
         workspace = origin.checkpoint.workspace

@@ -75,11 +75,13 @@ class Step:
     """What one save makes durable.
 
     `pause`: None where only the journal changed. `settled`: the effect before, which this step's asking settled.
+    `rests`: the session may stand there for long.
     """
 
     standing: Standing
     pause: Pause | None = None
     settled: Settled | None = None
+    rests: bool = False
 
 
 def paused(before: Standing, pause: Pause) -> Step:

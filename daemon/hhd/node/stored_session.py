@@ -180,6 +180,15 @@ class StoreKeeper:
             self._ended = error  # What is written may be less than the step, so nothing can follow upon the step.
             raise error
 
+    def rest(self) -> None:
+        """Capture the folder if that is due, and let a checkpoint say so: what was put off is not lost at a pause."""
+        if self.captures is None or self._ended is not None:
+            return
+        before = self.workspace
+        self.captures.take(pause=True)
+        if self.captures.workspace != before:
+            self.save(Step(standing=self._standing))
+
     def _capture(self, step: Step) -> None:
         """Capture the folder, if that is due: what the next checkpoint names is of its moment."""
         if self.captures is None:
@@ -187,7 +196,7 @@ class StoreKeeper:
         live = step.standing.journal.live
         if live is not None and live.state is State.ANSWERED and kind_of(live) is EffectKind.TOOL:
             self.captures.after_effect()
-        self.captures.take(pause=_is_turn(step))
+        self.captures.take(pause=step.rests or _is_turn(step))
         self.workspace = self.captures.workspace
 
     def _append(self, step: Step) -> UserError | None:

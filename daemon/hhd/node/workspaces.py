@@ -25,6 +25,7 @@ from hhd.workspace import identity
 from hhd.workspace.capture import capture
 from hhd.workspace.comparing import tree_of
 from hhd.workspace.errors import NotOurs
+from hhd.workspace.in_place import same_state
 from hhd.workspace.materialise import held, materialise
 from hhd.workspace.place import find
 from hhd.workspace.states import differences, state
@@ -136,14 +137,14 @@ class Workspaces:
         new = sum(self.store.objects.size(name) for name in writer.made)
         return _kept(made, ref, top, None, new_bytes=new)
 
-    def show(self, name: str) -> Kept:
-        """Return what the capture that `name` means holds."""
-        found = self._found(name)
+    def show(self, name: str, *, at: str | None = None) -> Kept:
+        """Return what the capture that `name` means holds; `at`: a checkpoint of the session that it means."""
+        found = self._found(name, at)
         return _kept(found.reader.capture(), found.reader.ref, found.folder, found.session)
 
-    def diff(self, name: str, folder: Path | None = None) -> Differing:
+    def diff(self, name: str, folder: Path | None = None, *, at: str | None = None) -> Differing:
         """Return what differs between the capture that `name` means and the folder it is of, or `folder`."""
-        found = self._found(name)
+        found = self._found(name, at)
         place = folder or found.folder
         if place is None:
             raise UsageError("This session has no folder here; say which with -C, or `hhd workspace map`.")
@@ -171,18 +172,17 @@ class Workspaces:
             raise RefusedError(f"There is no folder {folder}; nothing was mapped.")
         session = naming.session(self.store, name)
         with self.store.transaction():
-            noted = here.noted(self.store, session.id)
-            place = here.Note().place if noted is None else noted.place
-            here.note(self.store, session.id, here.Note(place=place, folder=folder.resolve()))
+            noted = here.noted(self.store, session.id) or here.Note(place=None)
+            here.note(self.store, session.id, replace(noted, folder=folder.resolve()))
         return Mapped(session=session.id.hex(), title=session.title, folder=str(folder.resolve()))
 
-    def apply(self, name: str, folder: Path | None) -> Applied:
+    def apply(self, name: str, folder: Path | None, *, at: str | None = None) -> Applied:
         """Make the capture that `name` means appear in `folder`, or, where that would lose something, in one of ours.
 
         `folder` None: where the person mapped its session, else where hints say that its repository is.
         """
         with self.store.shelf.held():  # What is remembered of the folder in the end must still be here.
-            found = self._found(name)
+            found = self._found(name, at)
             wanted = found.reader.capture()
             place = (folder or self._guess(found, wanted)).absolute()
             place = place.resolve() if place.is_dir() else place.parent.resolve() / place.name
@@ -196,7 +196,7 @@ class Workspaces:
         now, last, borrow = None, None, None
         get: Callable[[PageId], bytes] = found.reader.piece
         if _holds_something(folder):
-            last = self._last(folder, None)
+            last = self._of_its_session(found, folder) or self._last(folder, None)
             now = self._now(folder, found, last)
             get = found.reader.piece if last is None else _either(found.reader, last.reader)
         else:
@@ -261,7 +261,9 @@ class Workspaces:
                 return place.common
         return None
 
-    def _found(self, name: str) -> _Found:
+    def _found(self, name: str, at: str | None = None) -> _Found:
+        if at is not None:
+            return self._of_session(name, at)
         path = Path(name).absolute()
         seen = Folders(self.store).all()
         if ("/" in name or name in (".", "..")) or path.is_dir():
@@ -280,20 +282,37 @@ class Workspaces:
                 return _Found(reader=self._reader(one), family=one.family, folder=one.folder)
         return self._of_session(name)
 
-    def _of_session(self, name: str) -> _Found:
+    def _of_session(self, name: str, at: str | None = None) -> _Found:
+        """The capture that a session's main head names, or its checkpoint `at`."""
         listed = naming.session(self.store, name)
-        main = sessions.view(self.store, self.me, listed.id).main
-        ref = None if main is None else capture_ref(self.store.checkpoint(CheckpointId(main)).workspace)
-        if ref is not None:
-            family = self.store.session(listed.id).family
-            noted = here.noted(self.store, listed.id)
-            return _Found(
-                reader=self.store.capture_reader(family, ref),
-                family=family,
-                folder=None if noted is None else noted.folder,
-                session=listed.id,
-            )
-        raise RefusedError(f"Session {listed.id.hex()[: naming.ID_SHOWN]} has no capture of its folder yet.")
+        shown = listed.id.hex()[: naming.ID_SHOWN]
+        if at is None:
+            point = sessions.view(self.store, self.me, listed.id).main
+        else:
+            point = naming.checkpoint(self.store, listed.id, at)
+        ref = None if point is None else capture_ref(self.store.checkpoint(CheckpointId(point)).workspace)
+        if ref is None:
+            where = "" if at is None else " at that checkpoint"
+            raise RefusedError(f"Session {shown} has no capture of its folder{where} yet.")
+        family = self.store.session(listed.id).family
+        noted = here.noted(self.store, listed.id)
+        return _Found(
+            reader=self.store.capture_reader(family, ref),
+            family=family,
+            folder=None if noted is None else noted.folder,
+            session=listed.id,
+        )
+
+    def _of_its_session(self, found: _Found, folder: Path) -> _Found | None:
+        """The newest capture of the session of `found`, if it works in `folder` and that is still as it says."""
+        if found.session is None or found.folder is None or found.folder.resolve() != folder.resolve():
+            return None
+        try:
+            newest = self._of_session(found.session.hex())
+            was = newest.reader.capture()
+        except (RefusedError, MissingError, ThinnedError):
+            return None
+        return newest if same_state(capture(folder, was, self._ids(newest.family)), was) else None
 
     def _last(self, folder: Path, family: FamilyId | None) -> _Found | None:
         """The newest capture of `folder` (of `family`) that is here."""
