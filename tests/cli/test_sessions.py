@@ -62,8 +62,10 @@ def test_heads_tells_of_each_head(hhd: Any, both: Apart) -> None:
     first, here, of_here, there, of_there = told.out.splitlines()
     assert first.endswith(": 2 heads")
     assert here.startswith(both.here.hex()[:12]) and here.endswith("this device, token 3  (main)")
-    assert of_here.strip() == f"1 turn, 1 effect past {both.fork.hex()[:12]}; files: a.py"
-    assert "desktop, token 2" in there and "2 turns, 2 effects" in of_there and "files: b.py" in of_there
+    assert of_here.strip() == f"1 turn, 1 effect past {both.fork.hex()[:12]}; files written by calls: a.py"
+    assert (
+        "desktop, token 2" in there and "2 turns, 2 effects" in of_there and "files written by calls: b.py" in of_there
+    )
     found = hhd("heads", "the parser", "--json").json
     assert [one["id"] for one in found["heads"]] == [both.here.hex(), both.there.hex()]
 
@@ -73,7 +75,7 @@ def test_diff_tells_both_sides_from_the_fork_with_calls_folded(hhd: Any, both: A
     assert told.status == 0
     assert told.out.splitlines()[0].endswith(f"part at {both.fork.hex()[:12]}, after 1 model call")
     here, there = told.out.split("\n+++ ")
-    assert "\n--- " + both.here.hex()[:12] in here and "files: a.py" in here
+    assert "\n--- " + both.here.hex()[:12] in here and "files written by calls: a.py" in here
     assert there.startswith(both.there.hex()[:12]) and "  * bash make (failed)\n" in there
     assert "  Fixed there.\n  * edit b.py\n" in there
     found = hhd("diff", "the parser", both.there.hex()[:12], both.here.hex()[:12], "--json").json

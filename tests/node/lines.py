@@ -103,8 +103,12 @@ class Made:
         token: Signed | None = None,
         by: bytes | None = None,
         after: Signed | None = None,
+        workspace: bytes | None = None,
     ) -> CheckpointId:
-        """Checkpoints on `on`, one for each text of `says`; `after`: as if the device's disk were back there."""
+        """Checkpoints on `on`, one for each text of `says`; `after`: as if the device's disk were back there.
+
+        `workspace`: what each says of the folder.
+        """
         seed = self.seed(by)
         line = Line(self.store, self.id, on)
         self.store.now_ms = self.tick
@@ -126,7 +130,9 @@ class Made:
 
         with self.store.transaction():
             for position, text in enumerate(says, position + 1):  # noqa: B020
-                head = line.checkpoint(logs={"transcript": text}, journal=position, turn=True, sign=sign)
+                head = line.checkpoint(
+                    logs={"transcript": text}, journal=position, turn=True, sign=sign, workspace=workspace
+                )
         return head
 
     def takeover(self, head: CheckpointId | None, *, prev: Signed, by: bytes | None = None, reason: str = "") -> Signed:

@@ -48,7 +48,7 @@ def command(session: str, heads: tuple[str, ...], as_json: bool) -> None:
 def _headline(side: Side) -> str:
     token = f", token {side.token}" if side.token is not None else ""
     done = f"{telling.count(side.model_calls, 'model call')}, {telling.count(side.calls, 'tool call')}"
-    changed = f"; files: {telling.files(side.files)}" if side.files else ""
+    changed = f"; {files}" if (files := telling.files_of(side)) else ""
     return (
         f"{telling.brief(side.head)}  {telling.when(side.at_ms)}  {telling.device(side.device)}{token}: {done}{changed}"
     )

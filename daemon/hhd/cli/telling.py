@@ -15,6 +15,7 @@ from hhd.cli.lines import device_called, write
 
 if TYPE_CHECKING:
     from hhd.node.answers.device import Device
+    from hhd.node.answers.difference import Side
     from hhd.node.answers.heads import Head
     from hhd.node.answers.made import Forked
 
@@ -110,6 +111,13 @@ def files(paths: Iterable[str]) -> str:
     return f"{shown} and {len(known) - FILES_SHOWN} more" if len(known) > FILES_SHOWN else shown
 
 
+def files_of(one: Head | Side) -> str:
+    """The files that were changed, and how that is known; empty if there are none."""
+    if not one.files:
+        return ""
+    return f"{'files changed' if one.files_from == 'captures' else 'files written by calls'}: {files(one.files)}"
+
+
 def head(one: Head) -> list[str]:
     """The lines that tell of one head."""
     marks = [word for word, there in (("main", one.main), ("picked", one.picked), ("archived", one.archived)) if there]
@@ -119,10 +127,10 @@ def head(one: Head) -> list[str]:
     past = f"{count(one.turns, 'turn')}, {count(one.effects, 'effect')}"
     past += f" and {one.waiting} not answered" if one.waiting else ""
     where = f"past {brief(one.fork)}" if one.fork is not None else "in all"
-    changed = "its content was thinned" if one.files is None else files(one.files)
+    changed = "its content was thinned" if one.files is None else files_of(one)
     name = f"{title(one.name)}  " if one.name else ""
     told = [
         f"{brief(one.id)}  {name}{when(one.at_ms)}  {device(one.device)}, {token}" + (f"  ({shown})" if shown else ""),
-        f"    {past} {where}" + (f"; files: {changed}" if changed else ""),
+        f"    {past} {where}" + (f"; {changed}" if changed else ""),
     ]
     return told

@@ -10,6 +10,7 @@ from dataclasses import dataclass
 
 from hhd.node import transcripts
 from hhd.node.answers.difference import Difference, Side
+from hhd.node.changed_files import CALLS, CAPTURES, changed
 from hhd.node.devices import Devices
 from hhd.node.folding import told
 from hhd.node.listing import Listed
@@ -46,9 +47,10 @@ class Comparison:
         start = transcripts.shared(self.store, mine, theirs)
         lines = [transcripts.lines(transcripts.parts(self.store, each, start)) for each in (mine, theirs)]
         alike = _alike(*lines)
-        sides = [self._side(each, own, start, alike) for each, own in zip((mine, theirs), lines, strict=True)]
-        first = [turn for _, turn in sides if turn is not None]
         fork = self.fork_point(one, other)
+        before = self._workspace(fork)
+        sides = [self._side(each, own, start, alike, before) for each, own in zip((mine, theirs), lines, strict=True)]
+        first = [turn for _, turn in sides if turn is not None]
         return Difference(
             session=self.listed.id.hex(),
             title=self.listed.title,
@@ -119,11 +121,19 @@ class Comparison:
             case _:
                 return None
 
-    def _side(self, checkpoint: Checkpoint, lines: list[bytes], start: int, alike: int) -> tuple[Side, int | None]:
+    def _workspace(self, checkpoint: CheckpointId | None) -> bytes | None:
+        """The capture that a checkpoint names."""
+        body = None if checkpoint is None else self._body(checkpoint)
+        return None if body is None else body.workspace
+
+    def _side(
+        self, checkpoint: Checkpoint, lines: list[bytes], start: int, alike: int, before: bytes | None
+    ) -> tuple[Side, int | None]:
         """One side, and the number of its first model call past the parting.
 
-        `lines`: from byte `start` on, the first `alike` of them said on both sides.
+        `lines`: from byte `start` on, the first `alike` of them said on both sides. `before`: the capture at the fork.
         """
+        captured = changed(self.store, self.listed.id, before, checkpoint.workspace)
         body = self._body(checkpoint.id)
         said = told(lines[alike:], lambda: [*transcripts.lead(self.store, checkpoint, start), *lines[:alike]])
         side = Side(
@@ -133,7 +143,8 @@ class Comparison:
             token=None if body is None else self._number(body.token),
             model_calls=said.model_calls,
             calls=said.calls,
-            files=said.files,
+            files=said.files if captured is None else captured,
+            files_from=CALLS if captured is None else CAPTURES,
             lines=said.lines,
         )
         return side, said.first_turn

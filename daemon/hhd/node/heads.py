@@ -6,6 +6,7 @@ from dataclasses import dataclass
 
 from hhd.node import transcripts
 from hhd.node.answers.heads import Head
+from hhd.node.changed_files import CALLS, CAPTURES, changed
 from hhd.node.devices import Devices
 from hhd.node.folding import told
 from hhd.node.head_facts import HeadFacts
@@ -44,6 +45,7 @@ class HeadsOf:
         return self.facts.named_at(tip) or head
 
     def _head(self, tip: Tip) -> Head:
+        captured = self._captured(tip)
         return Head(
             id=tip.id.hex(),
             name=self.facts.name(tip),
@@ -58,10 +60,20 @@ class HeadsOf:
             turns=tip.turns,
             effects=len(tip.answered),
             waiting=len(tip.open),
-            files=self._files(tip),
+            files=self._called(tip) if captured is None else captured,
+            files_from=CALLS if captured is None else CAPTURES,
         )
 
-    def _files(self, tip: Tip) -> tuple[str, ...] | None:
+    def _captured(self, tip: Tip) -> tuple[str, ...] | None:
+        """The files that changed past the fork by the captures there; without a fork, since the first capture."""
+        bodies = self.lineage.bodies
+        before = None if tip.fork is None else bodies[tip.fork].workspace
+        if tip.fork is None:
+            before = next((found for id in reversed(tip.past) if (found := bodies[id].workspace) is not None), None)
+        return changed(self.store, self.lineage.session, before, bodies[tip.id].workspace)
+
+    def _called(self, tip: Tip) -> tuple[str, ...] | None:
+        """The files that were written past the fork by the calls that the transcript tells of."""
         try:
             checkpoint = self.store.checkpoint(tip.id)
             start = 0

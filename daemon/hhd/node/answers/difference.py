@@ -10,7 +10,10 @@ from hhd.node.folding import Said
 
 @dataclass(frozen=True, kw_only=True)
 class Side:
-    """One side of a difference: a head, and what was done past the place where the two part."""
+    """One side of a difference: a head, and what was done past the place where the two part.
+
+    `files_from`: as of a head.
+    """
 
     head: str
     device: Device
@@ -19,6 +22,7 @@ class Side:
     model_calls: int
     calls: int
     files: tuple[str, ...]
+    files_from: str
     lines: tuple[Said, ...]
 
 

@@ -16,6 +16,7 @@ class Head:
     line, for the main head where another parts from it last; None where there is none. `picked`: it, or a checkpoint
     past the fork that it stands on, is preferred: a line that goes on stays picked. `turns`, `effects` that were
     answered, `waiting` ones that were not, and `files`: past that fork. `files` is None where the content is gone.
+    `files_from`: "captures" of the folder, which have whatever changed it, or "calls" of the write and edit tools.
     """
 
     id: str
@@ -32,6 +33,7 @@ class Head:
     effects: int
     waiting: int
     files: tuple[str, ...] | None
+    files_from: str
 
 
 @dataclass(frozen=True, kw_only=True)
