@@ -203,8 +203,10 @@ class Doubts:
         top = self._chain.top
         assert top is not None
         for token in self._tokens_from(tokens | self._tokens_past(effect)):
-            if token == top.id or token not in self._chain.records:
+            if token == top.id:
                 continue
+            if token not in self._chain.records:  # Whoever it was granted to, nothing clears them yet.
+                return True
             if token in tokens and said is Progress.STARTED:
                 return True
             if not self._cleared(effect, token, asked_there=token in tokens):
