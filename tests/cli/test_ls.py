@@ -109,15 +109,19 @@ def test_json_says_everything_and_titles_as_they_are(capsys: pytest.CaptureFixtu
 
 def test_competing_heads_and_what_is_waited_for_are_said(capsys: pytest.CaptureFixture[str]) -> None:
     _make(1, heads=3, waiting="bash(make)", state=State.WAITING)
-    assert "waiting: bash(make), 3 heads" in _ls(capsys)[0][1]
+    assert "waiting for you: bash(make), 3" in _ls(capsys)[0][1]
 
 
-def test_a_session_whose_process_is_gone_is_not_running(capsys: pytest.CaptureFixture[str]) -> None:
+def test_a_session_whose_process_is_gone_was_cut_off(capsys: pytest.CaptureFixture[str]) -> None:
     _make(1, state=State.RUNNING)
-    assert "paused" in _ls(capsys)[0][1]
+    assert "cut off" in _ls(capsys)[0][1] and len(_ls(capsys, "cut off")[0]) == 2
     with opened() as store, store.advance(_id(0)):
-        assert "running" in _ls(capsys)[0][1]
-    assert "paused" in _ls(capsys)[0][1]
+        assert "running" in _ls(capsys)[0][1] and _ls(capsys, "cut off")[0] == []
+        with app.control() as control:
+            assert control.show("session 0").state == "running"
+    with app.control() as control:
+        assert control.show("session 0").state == "cut off"
+    assert json.loads(_ls(capsys, "--json")[0][0])["sessions"][0]["state"] == "cut off"
 
 
 def test_looking_takes_no_session_from_who_advances_it(tmp_path: Path) -> None:

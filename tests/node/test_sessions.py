@@ -5,6 +5,7 @@ from __future__ import annotations
 import json
 from collections.abc import Iterator
 from pathlib import Path
+from unittest import mock
 
 import pytest
 from tests.e2e.lab import call, needs_agent, says, text
@@ -12,21 +13,28 @@ from tests.node.stored import Laptop
 from tests.node.test_run import GLOB, Bench, Person
 
 from hhd.effects.executor import HowSettled, Settlement
-from hhd.node import capsules, listing, programs, sessions
+from hhd.node import capsules, listed_step, listing, programs, sessions
 from hhd.node.capsule_session import CapsuleSession
 from hhd.node.control import ControlService
 from hhd.node.ended import End
 from hhd.node.listing import State
 from hhd.node.sessions import StoredSession
+from hhd.node.standing import Step
+from hhd.node.stored_session import StoreKeeper
 from hhd.runtime.outcomes import Slice, StopFlag
 from hhd.store.check import Check
 from hhd.store.errors import BusyError
-from hhd_protocol import capsule
+from hhd_protocol import capsule, journal
 from hhd_protocol.ids import SessionId, StatementId
 from hhd_protocol.paused import At
 from hhd_protocol.statements import Progress
 
 pytestmark = needs_agent
+
+
+class Killed(BaseException):
+    """Ends a run as a kill would, at once."""
+
 
 COUNT = says(call("bash", command="echo x >> runs; echo one"))
 SCRIPT = [GLOB, COUNT, says(text("One.")), GLOB, says(text("Two."))]
@@ -130,6 +138,39 @@ def test_a_list_shows_what_a_session_is_at(laptop: Laptop) -> None:
     laptop.go(session)
     (one,) = listing.listed(laptop.store)
     assert (one.state, one.waiting, one.turns) == (State.WAITING, "input", 1)
+
+
+def test_what_is_waited_for_is_said_and_one_that_goes_on_by_itself_is_paused_or_was_cut_off(laptop: Laptop) -> None:
+    laptop.rules = {"allow": []}
+    session = laptop.create()
+
+    def state() -> tuple[State, str]:
+        (one,) = listing.listed(laptop.store)
+        shown = ControlService(store=laptop.store, me=laptop.me).show(session.hex())
+        now = listing.now(one, laptop.store)
+        assert (shown.state, shown.waiting) == (now.state, now.waiting)
+        return now.state, now.waiting
+
+    assert laptop.go(session).end is End.WAITING
+    assert state() == (State.WAITING, "approval of bash")
+    laptop.rules = {"allow": ["bash"]}
+    real = StoreKeeper.save
+
+    def cut(keeper: StoreKeeper, step: Step) -> None:
+        real(keeper, step)
+        if (live := keeper.standing.journal.live) is not None and live.state is journal.State.STARTED:
+            assert state() == (State.RUNNING, "")
+            raise Killed
+
+    with (
+        mock.patch.object(StoreKeeper, "save", cut),
+        mock.patch.object(listed_step, "rested"),  # As if it were killed.
+        pytest.raises(Killed),
+    ):
+        laptop.go(session)
+    assert state() == (State.CUT_OFF, "")
+    assert laptop.go(session).status == 5
+    assert state()[0] is State.UNCERTAIN
 
 
 def test_the_verbs_count_the_same_turns(laptop: Laptop) -> None:

@@ -22,7 +22,7 @@ if TYPE_CHECKING:
 ID_BYTES = 4
 """Of an id in a list, as 8 letters: 32 bits tell one person's sessions apart."""
 
-STATE_CHARS_MAX, DEVICE_CHARS_MAX, FOLDER_CHARS_MAX, TITLE_CHARS_MIN = 24, 16, 32, 16
+STATE_CHARS_MAX, DEVICE_CHARS_MAX, FOLDER_CHARS_MAX, TITLE_CHARS_MIN = 32, 16, 32, 16
 DEVICE_NAME_CHARS = 72
 _PIPED_TITLE_CHARS = 40
 _DAY_MS, _DAYS_MAX = 86_400_000, 1000
@@ -185,8 +185,8 @@ def _titles(sessions: list[Listed], titles: tuple[str, ...]) -> list[str]:
 def _states(sessions: list[Listed], states: tuple[str, ...]) -> list[str]:
     texts = list(states)
     for place, one in enumerate(sessions):
-        if one.waiting and texts[place] in ("waiting for you", "paused"):
-            texts[place] = f"waiting: {visible(one.waiting, one_line=True)}"
+        if one.waiting and texts[place] == "waiting for you":
+            texts[place] += f": {visible(one.waiting, one_line=True)}"
         if one.heads > 1 and one.heads_shown > 1:
             texts[place] += f", {one.heads_shown} heads"
     return texts

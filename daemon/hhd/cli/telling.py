@@ -99,9 +99,7 @@ def how_to_go_on(made: Forked) -> str:
 
 def state(state: str, waiting: str) -> str:
     """What a session is doing, and what it waits for, in the words of a list."""
-    if not waiting or state not in ("waiting for you", "paused"):
-        return state
-    return f"waiting: {short(waiting, TITLE_CHARS)}"
+    return f"{state}: {short(waiting, TITLE_CHARS)}" if waiting and state == "waiting for you" else state
 
 
 def files(paths: Iterable[str]) -> str:

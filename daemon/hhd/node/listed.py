@@ -26,6 +26,8 @@ class State(enum.StrEnum):
     RUNNING = "running"
     WAITING = "waiting for you"
     PAUSED = "paused"
+    CUT_OFF = "cut off"
+    """Who advanced it ended without a word: killed, or the power went. Never written; see `listing.now`."""
     FINISHED = "finished"
     FAILED = "failed"
     UNCERTAIN = "uncertain"

@@ -8,6 +8,7 @@ from pathlib import Path
 
 from hhd.base.errors import UserError
 from hhd.node import listing
+from hhd.node.kinds import kind_of
 from hhd.node.listing import Listed, State, clipped
 from hhd.node.standing import Standing
 from hhd.store.store import Store
@@ -15,6 +16,10 @@ from hhd_protocol import journal
 from hhd_protocol.ids import SessionId
 from hhd_protocol.limits import TITLE_BYTES_MAX
 from hhd_protocol.paused import At
+from hhd_protocol.statements import EffectKind
+
+NAME_BYTES_MAX = 64
+"""Of a tool's name, as far as a list shows it."""
 
 
 def created(store: Store, session: SessionId, *, program: str, args: bytes, folder: str, at_ms: int) -> None:
@@ -111,9 +116,25 @@ def _state(standing: Standing) -> State:
         return State.PAUSED
     if entry.state is journal.State.UNCERTAIN:
         return State.UNCERTAIN
-    return State.WAITING if entry.op == "input" else State.PAUSED
+    return State.WAITING if _waiting(standing) else State.PAUSED
 
 
 def _waiting(standing: Standing) -> str:
+    """What it waits for that a person gives: their words, or their yes to a command. Empty: it goes on by itself.
+
+    Where a rule says yes in their place it stands like this for a moment only.
+    """
     entry = standing.journal.pending
-    return "" if entry is None else entry.op
+    if entry is None or entry.state is not journal.State.ASKED or kind_of(entry) is EffectKind.REPEATABLE:
+        return ""
+    return "input" if entry.op == "input" else f"approval of {_tool(entry.request)}".strip()
+
+
+def _tool(request: bytes) -> str:
+    """The name of the tool that is asked for; it is the session's word, and may be anything."""
+    try:
+        asked = json.loads(request)
+    except (ValueError, RecursionError):
+        return "a call"
+    name = asked.get("name") if isinstance(asked, dict) else None
+    return clipped(name, NAME_BYTES_MAX) if isinstance(name, str) and name else "a call"

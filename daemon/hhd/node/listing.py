@@ -100,9 +100,9 @@ def change(store: Store, session: SessionId, **fields: object) -> Listed:
 
 
 def now(listed: Listed, store: Store | Lists) -> Listed:
-    """Return `listed`; what a process that ended without a word left as running is paused."""
+    """Return `listed`; what a process that ended without a word left as running was cut off."""
     if listed.state is State.RUNNING and not store.is_advanced(listed.id):
-        return listed._replace(state=State.PAUSED)
+        return listed._replace(state=State.CUT_OFF)
     return listed
 
 

@@ -64,7 +64,7 @@ def _wholly() -> Overview:
 
 
 def _now(sessions: list[Listed], store: Lists | Store) -> list[Listed]:
-    """The same sessions, those that only seem to run told as paused."""
+    """The same sessions, those that only seem to run told as cut off."""
     for place, one in enumerate(sessions):
         if one.state is State.RUNNING:
             sessions[place] = listing.now(one, store)
