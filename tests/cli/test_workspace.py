@@ -10,6 +10,8 @@ from tests.workspace.by_hand import everything, git, git_looks, looks, repositor
 from tests.workspace.table import made
 
 from hhd.cli import run
+from hhd.node import store as door
+from hhd_protocol.ids import ObjectName
 
 
 def hhd(capsys: pytest.CaptureFixture[str], *words: str) -> tuple[int, dict[str, object]]:
@@ -151,3 +153,22 @@ def test_a_place_that_cannot_be_written_is_refused(tmp_path: Path, capsys: pytes
     (tmp_path / "file").write_text("x")
     status, said = hhd(capsys, "apply", kept, str(tmp_path / "file/inner/new"))
     assert status == 3 and "cannot be written" in str(said["error"])
+
+
+def test_a_folder_whose_last_capture_is_damaged_is_captured_anew(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    source = made(tmp_path / "source", "dirty")
+    first = str(hhd(capsys, "capture", str(source))[1]["capture"])
+    with door.opened() as store:
+        sealed = store.objects.raw(ObjectName(bytes.fromhex(first)))
+    assert sealed is not None
+    file = door.store_folder() / "store.db"
+    raw = bytearray(file.read_bytes())
+    raw[raw.index(sealed[-40:]) + 20] ^= 1
+    file.write_bytes(raw)
+    assert hhd(capsys, "show", first[:12])[0] == 1
+    status, kept = hhd(capsys, "capture", str(source))
+    assert status == 0 and kept["capture"] != first
+    assert hhd(capsys, "apply", str(kept["capture"])[:12], str(tmp_path / "target"))[0] == 0
+    assert looks(tmp_path / "target") == looks(source)

@@ -63,10 +63,11 @@ def check(*, read_data: bool) -> Report:
 
 def repaired() -> Repaired:
     """Repair the store."""
+    from hhd.node.programs import builtin_module
     from hhd.store.repair import repair
 
     me = identity(repairing=True)
-    return repair(store_folder(), seed=me.seed, limits=limits())
+    return repair(store_folder(), seed=me.seed, limits=limits(), module=builtin_module)
 
 
 def collect(*, dry_run: bool) -> tuple[Swept, int]:

@@ -18,7 +18,7 @@ from hhd.identity.key import Identity
 from hhd.node import here, naming, sessions, unfinished
 from hhd.node import store as door
 from hhd.store.captures import CaptureReader, capture_ref
-from hhd.store.errors import MissingError, ThinnedError
+from hhd.store.errors import DamagedStoreError, MissingError, ThinnedError
 from hhd.store.folders import Folders, Seen
 from hhd.store.store import Store
 from hhd.workspace import identity
@@ -129,8 +129,12 @@ class Workspaces:
         commons = self.store.commons()
         with self.store.shelf.held():  # No session is advanced: `gc` cannot know that objects wait for their root.
             before = self._last(top, commons)
+            try:
+                known = None if before is None else before.reader.capture()
+            except DamagedStoreError:  # `hhd check` names it; the folder is captured whole, as if for the first time.
+                before = known = None
             writer = self.store.capture_writer(commons, None if before is None else before.reader.ref)
-            made = capture(top, None if before is None else before.reader.capture(), writer.put, wanted=wanted)
+            made = capture(top, known, writer.put, wanted=wanted)
             with self.store.transaction():
                 ref = writer.finish(made)
                 Folders(self.store).note(top, commons, ref)
@@ -320,7 +324,7 @@ class Workspaces:
             if one.folder == folder and family in (None, one.family):
                 try:
                     return _Found(reader=self._reader(one), family=one.family, folder=folder)
-                except (MissingError, ThinnedError):
+                except (MissingError, ThinnedError, DamagedStoreError):
                     continue
         return None
 

@@ -9,7 +9,7 @@ the key is known; with `read_data` also that every page and chunk decodes to wha
 from __future__ import annotations
 
 import functools
-from collections.abc import Mapping
+from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, field
 
 from hhd.store.checkpoints import Checkpoint, refs_of
@@ -81,6 +81,8 @@ class Check:
         """False when rows may be missing or the file does not hold together: repair must salvage."""
         self.kept_lists: list[tuple[Item, dict[Sha256, Ref | None]]] = []
         """What is on the shelf, and where its content is."""
+        self.modules: dict[Sha256, Ref] = {}
+        """Where modules are whose rows can be read."""
         self._checkpoints: dict[CheckpointId, tuple[Checkpoint, FamilyId]] = {}
 
     def run(self) -> Report:
@@ -211,8 +213,7 @@ class Check:
             if not checkpoint.thinned:
                 roots.setdefault(family, []).extend(refs_of(checkpoint))
         try:
-            modules = [self._store.module_ref(digest) for digest in self._store.modules()]
-            roots.setdefault(self._store.commons(), []).extend(modules)
+            roots.setdefault(self._store.commons(), []).extend(self._modules())
         except (DamagedStoreError, MissingError) as error:
             self.report.add("modules", error)
         try:
@@ -235,6 +236,22 @@ class Check:
             closure.add(refs)
             numbers.update(row_number(ref.name) for ref in closure.needed)
         return numbers
+
+    def _modules(self) -> list[Ref]:
+        """Return where modules are, noting rows that are not."""
+        for digest in self._store.modules():
+            try:
+                self.modules[digest] = self._store.module_ref(digest)
+            except (DamagedStoreError, MissingError) as error:
+                self.report.add(f"module {digest.hex()[:16]}", error)
+        return list(self.modules.values())
+
+    def broken(self, family: FamilyId, refs: Iterable[Ref]) -> bool:
+        """Say whether some of what `refs` need is damaged or missing."""
+        try:
+            return any(ref.name in self.bad_objects for ref in self._store.reader(family).needs(refs))
+        except (DamagedStoreError, MissingError):
+            return True
 
     def _shelf(self) -> list[Ref]:
         """Return where what is on the shelf is, noting what is not there."""
@@ -313,23 +330,32 @@ class Check:
 
     def _sessions(self) -> None:
         """Say which sessions the damage reaches."""
-        store, report = self._store, self.report
+        report = self.report
         if self.bad_rows:
             for session in report.sessions:
                 if self.bad_rows & self._row_names(session):
                     report.harm(session)
+        self._programs()
         if not self.bad_objects:
             return
         for one, (checkpoint, family) in self._checkpoints.items():
-            if checkpoint.thinned:
-                continue
-            try:
-                needed = store.reader(family).needs(refs_of(checkpoint))
-                harmed = any(ref.name in self.bad_objects for ref in needed)
-            except (DamagedStoreError, MissingError):
-                harmed = True
-            if harmed:
+            if not checkpoint.thinned and self.broken(family, refs_of(checkpoint)):
                 report.harm(checkpoint.session, one)
+
+    def _programs(self) -> None:
+        """Say which sessions have lost their program: their content is whole, and they cannot go on."""
+        needed: dict[Sha256, set[SessionId]] = {}
+        for checkpoint, _ in self._checkpoints.values():
+            if checkpoint.payload.module is not None and not checkpoint.thinned:
+                needed.setdefault(checkpoint.payload.module, set()).add(checkpoint.session)
+        for digest, sessions in needed.items():
+            ref = self.modules.get(digest)
+            if ref is None:
+                self.report.add(f"module {digest.hex()[:16]}", f"it is missing, and {len(sessions)} sessions run it")
+            elif not self.bad_objects or not self.broken(self._store.commons(), [ref]):
+                continue
+            for session in sessions:
+                self.report.harm(session)
 
     def _row_names(self, session: SessionId) -> set[bytes]:
         """Return the names of the rows that this session cannot do without."""

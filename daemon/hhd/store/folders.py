@@ -6,6 +6,7 @@ what they name from `hhd gc` until newer ones push them out.
 
 from __future__ import annotations
 
+from collections.abc import Callable, Iterable
 from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING
@@ -68,13 +69,28 @@ class Folders:
                 if (one.ref, one.family) == (ref, family) or count > EACH_MAX:
                     continue
             kept.append(one)
-        rows = [[_bytes(one.folder), one.family, one.ref.name, one.ref.epoch, one.at_ms] for one in kept[:FOLDERS_MAX]]
-        self._store.rows.put(_TABLE, b"", _KEY, encode([_VERSION, rows]))  # type: ignore[list-item]
+        self._write(kept[:FOLDERS_MAX])
+
+    def keep(self, kept: Callable[[Seen], bool]) -> list[Seen]:
+        """Forget all that are not to be `kept`, and a list that cannot be read; return what was forgotten."""
+        try:
+            before = self.all()
+        except DamagedStoreError:
+            self._store.rows.delete(_TABLE, b"", _KEY)
+            return []
+        gone = [one for one in before if not kept(one)]
+        if gone:
+            self._write(one for one in before if one not in gone)
+        return gone
 
     def roots(self) -> list[Ref]:
         """The captures that no session keeps."""
         commons = self._store.commons()
         return [one.ref for one in self.all() if one.family == commons]
+
+    def _write(self, kept: Iterable[Seen]) -> None:
+        rows = [[_bytes(one.folder), one.family, one.ref.name, one.ref.epoch, one.at_ms] for one in kept]
+        self._store.rows.put(_TABLE, b"", _KEY, encode([_VERSION, rows]))  # type: ignore[list-item]
 
 
 def _seen(row: object) -> Seen:

@@ -22,6 +22,7 @@ from hhd.store.checkpoints import Checkpoint, decode_checkpoint, refs_of
 from hhd.store.database import FILE, OBJECTS, ROWS, Database
 from hhd.store.errors import DamagedStoreError, MissingError
 from hhd.store.families import FAMILY
+from hhd.store.folders import Folders
 from hhd.store.note import FORMAT_FILE, note_device
 from hhd.store.objects import row_number, tally_name
 from hhd.store.rows import BLOCK_ENTRIES, Rows
@@ -40,7 +41,7 @@ from hhd.store.store import (
 from hhd_protocol.codec import decode, encode
 from hhd_protocol.crypto import derive, device_id, public_key
 from hhd_protocol.errors import FormatError
-from hhd_protocol.ids import CheckpointId, FamilyId, SessionId, StatementId
+from hhd_protocol.ids import CheckpointId, FamilyId, SessionId, Sha256, StatementId
 from hhd_protocol.lineage import Signed
 from hhd_protocol.objects import SealedObject, object_name
 
@@ -55,8 +56,18 @@ class Repaired:
     report: Report = field(default_factory=Report)
 
 
-def repair(folder: Path, *, seed: bytes, limits: Limits, random: Callable[[int], bytes] = os.urandom) -> Repaired:
-    """Repair the store in `folder`, which no other process may have open; raises BusyError if one has."""
+def repair(
+    folder: Path,
+    *,
+    seed: bytes,
+    limits: Limits,
+    random: Callable[[int], bytes] = os.urandom,
+    module: Callable[[Sha256], bytes | None] = lambda digest: None,
+) -> Repaired:
+    """Repair the store in `folder`, which no other process may have open; raises BusyError if one has.
+
+    `module`: returns a module that can be had elsewhere.
+    """
     result = Repaired()
     device = device_id(public_key(seed))
     if (folder / FILE).exists() or (folder / FORMAT_FILE).exists():  # Else there is no store yet, and one is begun.
@@ -77,6 +88,7 @@ def repair(folder: Path, *, seed: bytes, limits: Limits, random: Callable[[int],
     with Store.open(folder, seed=seed, limits=limits, random=random, exclusive=True, inspect=True) as store:
         _rebuild(store, result)
         _give_up_lost_content(store, result)
+        _mend_modules(store, module, result)
         store.database.fold()
     with Store.open(folder, seed=seed, limits=limits, random=random, exclusive=True) as store:
         result.report = Check(store, read_data=True).run()
@@ -282,8 +294,36 @@ def _give_up_lost_content(store: Store, result: Repaired) -> None:
             if gone and not (item.broken and all(places[digest] is None for digest in gone)):
                 store.shelf.mark_broken(item, gone)
                 result.lost.append(f"{len(gone)} pieces of {item.label}, which can be kept again where it still is")
+        commons = store.commons()
+        forgotten = Folders(store).keep(lambda seen: seen.family != commons or not check.broken(commons, [seen.ref]))
+        result.lost += [f"a capture of {seen.folder}, which can be captured again" for seen in forgotten]
         for name in check.bad_objects:
             store.objects.remove(row_number(name))
+
+
+def _mend_modules(store: Store, module: Callable[[Sha256], bytes | None], result: Repaired) -> None:
+    """List the modules that are whole, and store those anew that are not and can be had elsewhere."""
+
+    def is_whole(digest: Sha256) -> bool:
+        try:
+            return bool(store.module(digest))
+        except (DamagedStoreError, MissingError):
+            return False
+
+    listed = store.modules()
+    checkpoints = (store.checkpoint(one) for session in store.sessions() for one in store.checkpoint_ids(session))
+    named = dict.fromkeys([*listed, *(one.payload.module for one in checkpoints if one.payload.module)])
+    whole = [digest for digest in named if is_whole(digest)]
+    gone = [digest for digest in named if digest not in set(whole)]
+    with store.transaction():
+        if whole != listed:
+            store.relist_modules(whole, gone)
+        for digest in gone:
+            if (found := module(digest)) is not None:
+                store.put_module(found)
+                result.done.append(f"module {digest.hex()[:16]} was stored anew")
+            elif digest in listed:
+                result.lost.append(f"module {digest.hex()[:16]}, which a session of the same program brings again")
 
 
 def _values(store: Store) -> Iterable[tuple[bytes, bytes]]:

@@ -351,6 +351,13 @@ class Store:
                 self.rows.enlist(MODULES, b"", digest)
         return digest
 
+    def relist_modules(self, kept: Iterable[Sha256], gone: Iterable[Sha256]) -> None:
+        """List the modules that are `kept`, and forget where those are that are `gone`: they may be put again."""
+        with self.transaction():
+            for digest in gone:
+                self.rows.delete(MODULE, b"", digest)
+            self.rows.relist(MODULES, b"", [bytes(one) for one in kept])
+
     def modules(self) -> list[Sha256]:
         """Return the hashes of all modules here."""
         return [Sha256(entry) for entry in self.rows.listing(MODULES, b"")]
