@@ -452,6 +452,28 @@ def test_a_submodule_travels_as_the_commit_it_stands_on(tmp_path: Path) -> None:
     assert [(one.path, one.kind, one.commit) for one in moved.entries] == [(b"module", Kind.GITLINK, head)]
 
 
+@pytest.mark.parametrize("broken", ["format", "extension", "loop", "loose", "packed"])
+def test_a_repository_whose_head_cannot_be_read_is_not_taken_for_one_without_a_commit(
+    tmp_path: Path, broken: str
+) -> None:
+    folder = repository(tmp_path / "source")
+    if broken == "format":
+        git(folder, "config", "core.repositoryformatversion", "99")
+    elif broken == "extension":
+        git(folder, "config", "core.repositoryformatversion", "1")
+        git(folder, "config", "extensions.unheardOf", "true")
+    elif broken == "loop":
+        (folder / ".git/refs/heads/main").write_text("ref: refs/heads/other\n")
+        (folder / ".git/refs/heads/other").write_text("ref: refs/heads/main\n")
+    elif broken == "loose":
+        (folder / ".git/refs/heads/main").write_text("00" * 20 + "\n")
+    else:
+        (folder / ".git/refs/heads/main").unlink()
+        (folder / ".git/packed-refs").write_text(f"{'12' * 20} refs/heads/main\n")
+    with pytest.raises(RefusedError, match="no commit that can be read"):
+        capture(folder, None, Pieces().put)
+
+
 def test_a_bare_repository_and_a_broken_pointer_are_refused(tmp_path: Path) -> None:
     git(tmp_path, "init", "-q", "--bare", "bare")
     (tmp_path / "broken").mkdir()

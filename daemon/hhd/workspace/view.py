@@ -187,11 +187,15 @@ class View:
         return text.removeprefix(b"ref:").strip() if text.startswith(b"ref:") else None
 
     def _head(self) -> bytes | None:
+        """The commit that HEAD stands on; None only where it is sure that its branch has none yet."""
         out = self._own("rev-parse", "--quiet", "--verify", "HEAD^{commit}")
         if out:
             return bytes.fromhex(out.strip().decode("ascii"))
         if self.branch is None:
             raise self.refused(ValueError("HEAD stands on no commit and on no branch"))
+        name = os.fsdecode(self.branch)
+        if "\0" in name or self._own("for-each-ref", "--count=1", "--format=x", name) != b"" or self.copied(name):
+            raise self.refused(ValueError("HEAD leads to no commit that can be read (git fsck says more)"))
         return None
 
     def _make(self) -> None:
