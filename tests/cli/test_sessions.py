@@ -13,7 +13,9 @@ from tests.node import lines
 from tests.node.lines import Apart, apart, made, turn
 
 from hhd.cli import run
+from hhd.node import findings
 from hhd.node import store as door
+from hhd_protocol.ids import PageId
 
 
 class Told:
@@ -54,6 +56,27 @@ def test_show_tells_where_a_session_stands_and_its_conversation(hhd: Any, both: 
     found = hhd("show", "the par", "--json").json
     assert (found["session"], found["head"], found["heads"]) == (both.made.id.hex(), both.here.hex(), 2)
     assert [one["event"] for one in found["events"]][:2] == ["user", "turn"]
+
+
+def test_what_looks_like_a_credential_is_told_by_its_place_and_never_itself(both: Apart, hhd: Any) -> None:
+    assert "findings" not in hhd("show", "the par").out
+    assert "Nothing in" in hhd("workspace", "findings", "the par").out
+    store, session, token = both.made.store, both.made.id, "ghp_Zq8vTn2LwR4kYb7Xc9Hd3Jm5PfGs6Ae1Uu0I"
+    (one,) = findings.of_text(store, session, 3, f"first\ntoken {token}".encode())
+    in_file = findings.Finding(
+        path=b"src/\x1b[31mx", position=0, piece=0, line=7, kind=one.kind, content=PageId(bytes(32))
+    )
+    findings.remember(store, session, [in_file])
+    assert f"hhd workspace findings {session.hex()[:12]}" in hhd("show", "the par").out
+    assert hhd("show", "the par", "--json").json["suspects"] == 2
+    told = hhd("workspace", "findings", "the par")
+    assert told.out.splitlines() == [
+        "what was said or given at effect 3, line 2: looks like a GitHub token",
+        "src/\\x1b[31mx, line 7: looks like a GitHub token",
+    ]
+    told = hhd("workspace", "findings", "the par", "--json")
+    assert told.json["places"][0] == ["what was said or given at effect 3", 2, "a GitHub token"]
+    assert token not in told.out and hhd("workspace", "findings", "nobody").status == 3
 
 
 def test_heads_tells_of_each_head(hhd: Any, both: Apart) -> None:

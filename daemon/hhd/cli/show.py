@@ -45,6 +45,11 @@ def command(session: str, head: str | None, full: bool, as_json: bool) -> None:
             told.append(f"  shown at {telling.brief(found.head)}")
         if found.heads > 1:
             told.append(f"  {found.heads} heads compete; see: hhd heads {telling.brief(found.session)}")
+        if found.suspects:
+            places = telling.count(found.suspects, "place")
+            told.append(
+                f"  credentials in {places}, it seems; see: hhd workspace findings {telling.brief(found.session)}"
+            )
         telling.lines([*told, ""])
         rendered = Conversation(paper=Paper.of(sys.stdout), whole=full)
         for line in events(said):

@@ -78,6 +78,21 @@ def diff(capture: str, folder: Path | None, at: str | None, as_json: bool) -> No
     telling.lines(lines or [f"{found.folder} is as capture {found.capture[:12]} says."])
 
 
+@command.command("findings")
+@SESSION
+@JSON
+def findings(session: str, as_json: bool) -> None:
+    """Say where captured files and texts of SESSION look as if they held a credential; never what it is."""
+    with _opened(as_json) as verbs:
+        found = verbs.findings(session)
+    if as_json:
+        telling.as_object(found)
+        return
+    named = f"{telling.brief(found.session)} ({telling.title(found.title)})"
+    lines = [f"{visible(where, one_line=True)}, line {line}: looks like {kind}" for where, line, kind in found.places]
+    telling.lines(lines or [f"Nothing in {named} looked like a credential."])
+
+
 @command.command("map")
 @SESSION
 @click.argument("folder", type=FOLDER)

@@ -53,6 +53,7 @@ class ControlService:
 
     def show(self, name: str, *, head: str | None = None) -> Shown:
         """Return where a session stands, at its main head or at `head`."""
+        from hhd.node import findings
         from hhd.node.answers.shown import Shown
 
         found = self._session(name)
@@ -74,6 +75,7 @@ class ControlService:
             at_ms=found.at_ms,
             turns=found.turns,
             folder=found.folder,
+            suspects=findings.count(self.store, found.id),
         )
 
     def transcript(self, name: str, *, head: str | None = None) -> Iterator[bytes]:

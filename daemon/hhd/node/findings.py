@@ -52,10 +52,15 @@ def findings(store: Store, session: SessionId) -> list[Finding]:
     return found
 
 
+def count(store: Store, session: SessionId) -> int:
+    """How many there are."""
+    return store.rows.length(TABLE, session)
+
+
 def remember(store: Store, session: SessionId, found: Iterable[Finding]) -> None:
     """Write findings down, in the caller's transaction if there is one; past the bound nothing more is kept."""
     with store.transaction():
-        room = FINDINGS_MAX - store.rows.length(TABLE, session)
+        room = FINDINGS_MAX - count(store, session)
         for one in list(found)[: max(0, room)]:
             fields: list[Value] = [1, one.path, one.position, one.piece, one.line, one.kind, one.content]
             store.rows.append(TABLE, session, encode(fields))

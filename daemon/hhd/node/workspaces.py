@@ -15,7 +15,7 @@ from hhd.base.errors import RefusedError, UsageError
 from hhd.base.paths import workspaces_folder
 from hhd.base.text import visible, visible_bytes
 from hhd.identity.key import Identity
-from hhd.node import here, naming, sessions, unfinished
+from hhd.node import findings, here, naming, sessions, unfinished
 from hhd.node import store as door
 from hhd.store.captures import CaptureReader, capture_ref
 from hhd.store.errors import DamagedStoreError, MissingError, ThinnedError
@@ -73,6 +73,15 @@ class Differing:
     def same(self) -> bool:
         """Whether nothing differs."""
         return not (self.changes or self.head or self.branch)
+
+
+@dataclass(frozen=True, kw_only=True)
+class Suspected:
+    """What looks like a credential in a session: `places` are (where, line, kind), never the credential itself."""
+
+    session: str
+    title: str
+    places: tuple[tuple[str, int, str], ...]
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -179,6 +188,16 @@ class Workspaces:
             noted = here.noted(self.store, session.id) or here.Note(place=None)
             here.note(self.store, session.id, replace(noted, folder=folder.resolve()))
         return Mapped(session=session.id.hex(), title=session.title, folder=str(folder.resolve()))
+
+    def findings(self, name: str) -> Suspected:
+        """Return where a session's captured files and texts look as if they held a credential."""
+        session = naming.session(self.store, name)
+        found = findings.findings(self.store, session.id)
+        return Suspected(
+            session=session.id.hex(),
+            title=session.title,
+            places=tuple((_where(one), one.line, one.kind) for one in found),
+        )
 
     def apply(self, name: str, folder: Path | None, *, at: str | None = None) -> Applied:
         """Make the capture that `name` means appear in `folder`, or, where that would lose something, in one of ours.
@@ -354,6 +373,12 @@ def _holds_something(folder: Path) -> bool:
         shown = visible(str(folder), one_line=True)
         raise RefusedError(f"{shown} cannot be written ({error.strerror}); nothing was changed.") from error
     return False
+
+
+def _where(one: findings.Finding) -> str:
+    if one.path is None:
+        return f"what was said or given at effect {one.position}"
+    return visible_bytes(one.path) + (f" (after its first {one.piece} MiB)" if one.piece else "")
 
 
 def _either(one: CaptureReader, other: CaptureReader) -> Callable[[PageId], bytes]:

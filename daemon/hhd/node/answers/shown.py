@@ -24,3 +24,5 @@ class Shown:
     at_ms: int
     turns: int
     folder: str
+    suspects: int = 0
+    """Places that look as if they held a credential."""
