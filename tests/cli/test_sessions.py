@@ -149,12 +149,23 @@ def test_pick_rename_and_archive_are_wishes_that_can_be_taken_back(hhd: Any, bot
     assert hhd("rename", "the parser", " ").status == 2
     assert hhd("archive", "the parser").status == 0 and "(archived)" in hhd("show", "the parser").out
     assert hhd("archive", "--undo", "the parser").status == 0 and "(archived)" not in hhd("show", "the parser").out
+    told = [hhd("archive", "the parser", *undo, "--json").json for undo in ([], ["--undo"])]
+    assert [(one["before"], one["after"]) for one in told] == [(False, True), (True, False)]
+
+
+@pytest.mark.parametrize("of_head", [False, True])
+def test_what_archive_says_undoes_it_does_when_typed_as_printed(hhd: Any, both: Apart, of_head: bool) -> None:
+    told = hhd("archive", "the parser", *(["--head", both.there.hex()] if of_head else []))
+    words = told.out.split("; hhd ")[1].split(" shows it again")[0].split()
+    assert hhd(*words, "--json").json["before"] is True
+    assert "archived" not in hhd("show", "the parser").out + hhd("heads", "the parser").out
 
 
 def test_rm_says_what_it_would_destroy_and_asks(hhd: Any, both: Apart, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr("hhd.cli.keyboard.Keyboard.line", lambda self, prompt: None)
     told = hhd("rm", "the parser")
     assert told.status == 3 and "5 checkpoints" in told.out and "2 heads" in told.out
+    assert " 4 turns," in told.out, "one before the fork, and those of both lines past it"
     assert "nothing was removed" in told.err
     assert hhd("rm", "the parser", "--json").status == 3
     for answer, status in (("n", 3), ("", 3), ("y", 0)):

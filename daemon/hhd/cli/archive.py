@@ -9,6 +9,9 @@ from hhd.cli import telling
 from hhd.cli.telling import HEAD, JSON, SESSION
 from hhd.cli.wished import asked, subject
 
+ARCHIVED = "1"
+"""How the shared document says that something is archived."""
+
 
 @click.command("archive")
 @SESSION
@@ -23,7 +26,11 @@ def command(session: str, undo: bool, head: str | None, as_json: bool) -> None:
     with app.control() as control:
         done = control.archive(session, undo=undo, head=head)
     if as_json:
-        telling.as_object(done)
+        flags = {"before": done.before == ARCHIVED, "after": done.after == ARCHIVED}
+        telling.as_object(telling.fields(done) | flags)
         return
-    now = "is listed again" if undo else "is archived; hhd archive --undo shows it again"
+    undoing = f"hhd archive --undo {telling.brief(done.session)}" + (
+        f" --head {telling.brief(done.head)}" if done.head else ""
+    )
+    now = "is listed again" if undo else f"is archived; {undoing} shows it again"
     telling.lines([f"{subject(done)} {now}", *asked(done)])

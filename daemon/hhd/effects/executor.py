@@ -270,7 +270,8 @@ class Executor:
 
 
 _UNCERTAIN = (
-    "It was begun and then interrupted, so it may have run, wholly or in part; hhd does not run it again by itself."
+    "It may have run, wholly or in part, before an interruption here or where this session came from; hhd does not run "
+    "it again by itself."
 )
 
 _WAYS_TO_APPROVE = (

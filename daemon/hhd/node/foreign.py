@@ -14,8 +14,8 @@ from hhd_protocol.journal import Entry, Journal, State
 
 _STATES = {
     State.ASKED: "not begun yet",
-    State.STARTED: "begun and perhaps done, wholly or in part",
-    State.UNCERTAIN: "begun and perhaps done, wholly or in part",
+    State.STARTED: "may have run, wholly or in part",
+    State.UNCERTAIN: "may have run, wholly or in part",
 }
 
 

@@ -44,7 +44,7 @@ class Remover:
             title=listed.title,
             heads=tuple(sorted(_ends(lineage))),
             checkpoints=count,
-            turns=listed.turns,
+            turns=sum(body.turn for body in lineage.bodies.values() if body.parents),
             bytes=size,
             everywhere=everywhere,
         )
