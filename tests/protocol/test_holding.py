@@ -218,6 +218,26 @@ def test_a_release_first_says_what_was_started() -> None:
     assert _refusal(desktop, Start(effect=E1, request=REQUEST)) is Why.UNCERTAIN
 
 
+def test_while_an_effect_runs_nothing_is_taken_over_and_nobody_settles_it() -> None:
+    part = _carry_out(_asked(_part()), Start(effect=E1, request=REQUEST))
+    assert _refusal(part, TakeOver(head=None, reason="again")) is Why.RUNNING
+    assert all(_refusal(part, Settle(effect=E1, word=word)) is Why.RUNNING for word in Word)
+    ended = part.loaded()
+    assert ended.may_take_over(None) is None
+    settled = _carry_out(ended, Settle(effect=E1, word=Word.RAN))
+    assert settled.known.progress(settled.known.view.main)[E1] is Progress.SETTLED
+
+
+def test_who_signed_something_here_may_know_more_without_having_acknowledged_anything() -> None:
+    part = replace(_asked(_part()), around=Around(woke_ms=0))
+    assert part.may_start(E1, REQUEST, WAKE_WAIT_MS_MAX) is None
+    signed = Receipt(
+        id=_sid("receipt"), by=DESKTOP, after=None, signature_good=True, effect=E2, token=_sid("t"), reply=None
+    )
+    refusal = part.learned(signed).may_start(E1, REQUEST, WAKE_WAIT_MS_MAX)
+    assert refusal is not None and refusal.why is Why.ALONE
+
+
 @pytest.mark.parametrize("to", [LAPTOP, PHONE, DeviceId(b"stranger")])
 def test_a_session_is_released_to_another_full_member_only(to: DeviceId) -> None:
     part = _part(members={**FULL, PHONE: Role.CONTROLLER})

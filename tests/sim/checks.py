@@ -9,7 +9,7 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
 from hhd_protocol.fencing import Token, View
-from hhd_protocol.holding import Why
+from hhd_protocol.holding import Leg, Why
 from hhd_protocol.ids import DeviceId, EffectId, Sha256, StatementId
 from hhd_protocol.statements import (
     Checkpoint,
@@ -76,8 +76,33 @@ class Checks:
             assert statement.prev is not None
             before = self.statements[statement.prev]
             assert isinstance(before, Record) and statement.number == before.number + 1, "a number does not follow"
+            if statement.kind is RecordKind.RELEASE:
+                self._released(device)
         self.statements[statement.id] = statement
         self._tips[device.id] = statement.id
+
+    def _released(self, device: Device) -> None:
+        """A release hands on all there is, and is signed by who knows what happened while it slept."""
+        assert device.part is not None
+        leg = device.part.leg
+        assert leg is None or not (leg.unsaved or leg.replied), f"{device.name} releases, with work in no checkpoint"
+        assert leg is None or leg.running is None, f"{device.name} releases, and its effect runs"
+        self._has_heard(device, "releases")
+
+    def _has_heard(self, device: Device, does: str) -> None:
+        others = {d.id for d in self.world.list if d.role is Role.FULL and d is not device} - self._view(device).revoked
+        if others & device.disk.acknowledged_by:
+            assert device.answered & others or device.attached, (
+                f"{device.name} woke, and {does} before anybody answered"
+            )
+
+    def kept(self, device: Device, leg: Leg | None, statement: Statement) -> None:
+        """Work that is in no checkpoint is there until it is in one; `leg`: before `statement` was signed."""
+        if leg is not None and (leg.unsaved or leg.replied) and not isinstance(statement, Checkpoint):
+            assert device.part is not None
+            now = device.part.leg
+            same = now is not None and (now.token, now.unsaved, now.replied) == (leg.token, leg.unsaved, leg.replied)
+            assert same, f"{device.name} drops work that is in no checkpoint"
 
     def _not_rolled_back(self, device: Device, token: StatementId) -> None:
         """Who knows that it forgot what it did under a token does nothing more under it."""
@@ -171,9 +196,7 @@ class Checks:
         view = self._view(device)
         assert view.token is not None and leg.token == view.token.id, f"{device.name} starts an effect while fenced"
         assert device.id not in view.revoked, f"{device.name} starts an effect and knows that it was revoked"
-        others = {d.id for d in world.list if d.role is Role.FULL and d is not device} - view.revoked
-        if others & device.disk.acknowledged_by:
-            assert device.answered & others or device.attached, f"{device.name} woke, and runs before anybody answered"
+        self._has_heard(device, "runs")
         earlier = self.runs.setdefault((effect, request, word), [])
         if word is not None and self.runs.get((effect, request, None)):
             world.reached["second run: a person asked for it"] += 1
@@ -299,6 +322,7 @@ class Checks:
             part = device.part
             assert part is not None
             assert not part.fenced or part.leg is None or part.leg.running is None, f"{device.name} runs on, fenced"
+            assert not part.fenced or part.leg is None or not part.leg.unsaved, f"{device.name} keeps work in no head"
             if device.role is Role.FULL and view.token is not None:
                 assert part.closing() is None, f"{device.name} owes a closing checkpoint"
         self._one_closing()

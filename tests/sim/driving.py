@@ -102,6 +102,7 @@ class Driving(Network):
         )
         self.checks.signed(device, statement)
         device.part = part.signed(statement)
+        self.checks.kept(device, part.leg, statement)
         if isinstance(statement, Checkpoint) and not statement.closing:
             device.guest = self.content[statement.id]
         if isinstance(statement, Record):
