@@ -14,9 +14,11 @@ from hhd.node import registry
 from hhd.node import store as door
 from hhd.store.check import Check
 from hhd.store.errors import BusyError
+from hhd.store.locks import Lock
 from hhd.store.store import Store
 from hhd_protocol import lineage
-from hhd_protocol.bodies import TombstoneBody
+from hhd_protocol.bodies import IntentBody, TombstoneBody
+from hhd_protocol.ids import Incarnation, SessionId, Sha256
 from hhd_protocol.lineage import Signed
 
 
@@ -124,6 +126,39 @@ def test_what_changed_since_it_was_shown_is_not_removed(store: Store, both: Apar
     with pytest.raises(RefusedError, match="changed since"):
         verbs.remove(replace(verbs.removal("the parser"), heads=()))
     assert verbs.remove(verbs.removal("the parser")) and store.sessions() == []
+
+
+def test_what_came_in_just_before_it_is_removed_is_looked_at_too(
+    store: Store, both: Apart, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    verbs, advance = service(store), store.advance
+    shown = verbs.removal("the parser", everywhere=True)
+
+    def others_first(session: SessionId) -> Lock:
+        both.made.work([turn(9)], on=both.here, token=both.made.tip_record)
+        return advance(session)
+
+    with monkeypatch.context() as patched:
+        patched.setattr(store, "advance", others_first)
+        with pytest.raises(RefusedError, match="changed since"):
+            verbs.remove(shown)
+    assert store.sessions() == [both.made.id] and store.statements.tombstones(both.made.id) == []
+    verbs.remove(verbs.removal("the parser", everywhere=True))
+    assert store.sessions() == []
+
+
+def test_a_tombstone_follows_what_a_rolled_back_store_was_given_back(store: Store, both: Apart) -> None:
+    """Else the chain forks, and others take this device for one that may have forgotten more."""
+    work, verbs = both.made, service(store)
+    tip = store.statements.tip(work.id, store.device)
+    chain = {**work.chain(work.me.seed), "incarnation": Incarnation(bytes(16))}
+    lost = lineage.sign(
+        IntentBody(**chain, token=work.id, position=0, op="tool", request=Sha256(bytes(32))), work.me.seed
+    )
+    store.statements.add(work.id, lost.raw)
+    assert store.statements.tip(work.id, store.device) == tip
+    verbs.remove(verbs.removal("the parser", everywhere=True))
+    assert (tombstone(store, both).body.after, tombstone(store, both).body.seq) == (lost.id, lost.body.seq + 1)
 
 
 def test_what_another_process_advances_is_not_removed(store: Store, both: Apart) -> None:

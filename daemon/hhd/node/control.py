@@ -292,7 +292,7 @@ class ControlService:
     def remove(self, shown: Removal) -> Removal:
         """Remove the session that the person was `shown`; refused if it has changed since."""
         found = self._session(shown.session)
-        return self._remover.remove(shown, self._lineage(found.id))
+        return self._remover.remove(shown, found.id, lambda: self._lineage(found.id))
 
     # How names are meant
 

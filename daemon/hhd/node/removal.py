@@ -10,12 +10,14 @@ work keeps that, and shows it (`protocol/spec/fencing.md`, Removal).
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from dataclasses import dataclass, replace
 
 from hhd.base.errors import RefusedError
 from hhd.identity.key import Identity
 from hhd.node import findings, here, registry
 from hhd.node.answers.removal import Removal
+from hhd.node.doors import Doors
 from hhd.node.lineages import Lineage
 from hhd.node.listing import Listed
 from hhd.store.retention import session_bytes
@@ -49,20 +51,21 @@ class Remover:
             everywhere=everywhere,
         )
 
-    def remove(self, shown: Removal, lineage: Lineage) -> Removal:
-        """Remove what `shown` said; durable when this returns.
+    def remove(self, shown: Removal, session: SessionId, read: Callable[[], Lineage]) -> Removal:
+        """Remove what `shown` said; durable when this returns. `read`: the session's lineage as it is by then.
 
         Raises RefusedError, with nothing changed, where there is another head than were shown; BusyError where a
         process advances it.
         """
-        session = lineage.session
-        if _ends(lineage) != set(shown.heads):
-            raise RefusedError(
-                f"Session {shown.session[:12]} has changed since it was shown; nothing was removed. Look at it again."
-            )
         lock = self.store.advance(session)
         try:
             with self.store.transaction():
+                lineage = read()
+                if _ends(lineage) != set(shown.heads):
+                    raise RefusedError(
+                        f"Session {shown.session[:12]} has changed since it was shown; nothing was removed. Look at it "
+                        "again."
+                    )
                 if shown.everywhere:
                     self.store.statements.add(session, self._tombstone(lineage).raw)
                 here.forget(self.store, session)
@@ -79,14 +82,14 @@ class Remover:
         session, token = lineage.session, lineage.view.token
         if token is None:
             raise RefusedError("The record that created this session is not here, so it can be removed here only.")
-        tip = self.store.statements.tip(session, self.me.id)
+        doors = Doors(self.store, self.me, session)
         newest = sorted(lineage.bodies, key=lambda id: lineage.bodies[id].at_ms)[-TOMBSTONE_COVERS_MAX:]
         heads: list[CheckpointId] = sorted(lineage.heads)[:TOMBSTONE_HEADS_MAX]
         body = TombstoneBody(
             session=SessionId(StatementId(session)),
             by=self.me.id,
-            after=None if tip is None else tip.id,
-            seq=0 if tip is None else tip.body.seq + 1,
+            after=doors.part.after,
+            seq=doors.seq,
             incarnation=Incarnation(self.store.incarnation),
             at_ms=self.store.now_ms(),
             record=token.id,
