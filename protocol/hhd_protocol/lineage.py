@@ -25,9 +25,8 @@ from hhd_protocol.bodies import (
     ReleaseBody,
     TakeoverBody,
     TombstoneBody,
-    decode_body,
-    encode_body,
 )
+from hhd_protocol.bodies_encoding import decode_body, encode_body
 from hhd_protocol.codec import encode
 from hhd_protocol.errors import FormatError, TooLargeError
 from hhd_protocol.ids import EffectId, SessionId, StatementId

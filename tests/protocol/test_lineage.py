@@ -15,7 +15,7 @@ from typing import Any, get_args
 import pytest
 from tests.protocol.mutate import mutated, mutated_bytes
 
-from hhd_protocol import bodies, crypto, limits, lineage, statements
+from hhd_protocol import bodies, bodies_encoding, crypto, limits, lineage, statements
 from hhd_protocol.bodies import AnyBody, IntentBody, TombstoneBody, covering
 from hhd_protocol.codec import decode, encode
 from hhd_protocol.errors import FormatError, NewerVersionError
@@ -31,7 +31,7 @@ SEEDS = {device["id"]: bytes.fromhex(device["seed"]) for device in VECTORS["devi
 KEYS = {bytes.fromhex(device["id"]): bytes.fromhex(device["public"]) for device in VECTORS["devices"]}
 STATEMENTS = {one["name"]: one for one in VECTORS["statements"]}
 SIGNED = {name: lineage.decode(bytes.fromhex(one["statement"])) for name, one in STATEMENTS.items()}
-KINDS = {name: bodies.decode_body(one.message) for name, one in SIGNED.items()}
+KINDS = {name: bodies_encoding.decode_body(one.message) for name, one in SIGNED.items()}
 
 
 def _generator() -> Any:
@@ -59,7 +59,7 @@ def test_a_statement_comes_back_as_what_was_said(name: str) -> None:
     said, one = SIGNED[name], STATEMENTS[name]
     assert said.id.hex() == one["id"] == sha256(said.raw).hexdigest()
     assert said.session.hex() == one["session"] and said.message.hex() == one["message"]
-    assert bodies.encode_body(said.body) == said.message
+    assert bodies_encoding.encode_body(said.body) == said.message
     assert lineage.sign(said.body, SEEDS[said.body.by.hex()]) == said
     assert lineage.verify(said, KEYS[said.body.by])
 
@@ -292,7 +292,7 @@ def fuzz(tries: int, seed: int) -> None:
             except FormatError:
                 continue
             taken += 1
-            assert bodies.encode_body(said.body) == said.message and said.id == sha256(raw).digest()
+            assert bodies_encoding.encode_body(said.body) == said.message and said.id == sha256(raw).digest()
             for public in KEYS.values():
                 lineage.verify(said, public)
             lineage.fact(said, True)
@@ -319,7 +319,7 @@ def test_lengths_are_checked_before_anything_is_allocated() -> None:
 
 
 def test_each_kind_has_a_heading_a_rule_and_a_vector() -> None:
-    for kind, word in bodies._KINDS.items():
+    for kind, word in bodies_encoding._KINDS.items():
         assert kind in get_args(bodies.RecordBody) or kind in get_args(AnyBody)
         assert f"## {word}\n" in SPEC and re.search(rf"^{word} = \[", SPEC, re.MULTILINE)
         assert any(one["kind"] == word for one in VECTORS["statements"])
@@ -340,7 +340,7 @@ def test_the_bounds_in_the_spec_are_those_of_the_code() -> None:
     assert f"`op` has 1 to {limits.OP_BYTES_MAX} bytes" in SPEC
     assert f"at\nmost {limits.TOMBSTONE_HEADS_MAX:,}" in SPEC or f"at most {limits.TOMBSTONE_HEADS_MAX:,}" in SPEC
     assert f"at most {limits.TOMBSTONE_COVERS_MAX:,}, ascending" in SPEC
-    for number, progress in enumerate(bodies.PROGRESS):
+    for number, progress in enumerate(bodies_encoding.PROGRESS):
         assert re.search(rf"^{progress.value} = {number}\b", SPEC, re.MULTILINE)
 
 

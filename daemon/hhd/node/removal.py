@@ -23,9 +23,9 @@ from hhd.node.listing import Listed
 from hhd.store.retention import session_bytes
 from hhd.store.store import Store
 from hhd_protocol import lineage as signing
-from hhd_protocol.bodies import COVER_BYTES, TombstoneBody
+from hhd_protocol.bodies import TombstoneBody, covering
 from hhd_protocol.ids import CheckpointId, Incarnation, SessionId, StatementId
-from hhd_protocol.limits import TOMBSTONE_COVERS_MAX, TOMBSTONE_HEADS_MAX
+from hhd_protocol.limits import TOMBSTONE_HEADS_MAX
 
 TABLES = ("answers", "ends", "words")
 """Tables of rows that hold one row a session, and go with it."""
@@ -83,7 +83,6 @@ class Remover:
         if token is None:
             raise RefusedError("The record that created this session is not here, so it can be removed here only.")
         doors = Doors(self.store, self.me, session)
-        newest = sorted(lineage.bodies, key=lambda id: lineage.bodies[id].at_ms)[-TOMBSTONE_COVERS_MAX:]
         heads: list[CheckpointId] = sorted(lineage.heads)[:TOMBSTONE_HEADS_MAX]
         body = TombstoneBody(
             session=SessionId(StatementId(session)),
@@ -95,7 +94,7 @@ class Remover:
             record=token.id,
             number=token.number,
             heads=tuple(heads),
-            covers=tuple(sorted({id[:COVER_BYTES] for id in newest})),
+            covers=covering(sorted(lineage.bodies, key=lambda id: lineage.bodies[id].at_ms)),
         )
         return signing.sign(body, self.me.seed)
 
