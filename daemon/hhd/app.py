@@ -8,17 +8,20 @@ from pathlib import Path
 from typing import TYPE_CHECKING
 
 if TYPE_CHECKING:  # Each door imports what it opens on, and nothing else.
+    from hhd.control.client import Connection
     from hhd.native.archive import Kept, Original
     from hhd.native.cards import Card
     from hhd.native.reading import Reading
     from hhd.node.answers.made import Exported, Forked
+    from hhd.node.answers.status import Status
     from hhd.node.capsules import Report
     from hhd.node.control import ControlService
     from hhd.node.ended import Ended
     from hhd.node.face import Face
+    from hhd.node.listed import Overview
     from hhd.node.native import Hit, Steps
     from hhd.node.native_convert import Converted
-    from hhd.node.overview import Overview
+    from hhd.node.remote import Remote
     from hhd.node.rules import Judged, Rules
     from hhd.node.sealed_file import SealedReport
     from hhd.node.store import StoreUsage
@@ -135,8 +138,70 @@ def answer_one(path: Path, *, folder: Path, model: str | None, face: Face) -> En
 
 
 @contextmanager
-def control() -> Iterator[ControlService]:
-    """The verbs on the sessions of this device."""
+def control() -> Iterator[ControlService | Remote]:
+    """The verbs on the sessions of this device, asked of the daemon if one runs, else done in this process."""
+    link = daemon_link()
+    if link is None:
+        with _control_here() as verbs:
+            yield verbs
+        return
+    from hhd.node.remote import Remote
+
+    with link:
+        yield Remote(link, _control_here)
+
+
+def daemon_link() -> Connection | None:
+    """A connection to the daemon; None where none runs. It imports no asyncio, which takes as long as click."""
+    from hhd.base.paths import data_folder
+    from hhd.base.release import RELEASE
+    from hhd.control import client
+
+    return client.connect(data_folder(), hhd=RELEASE)
+
+
+def daemon_run(ready: Callable[[], None]) -> None:
+    """Be the daemon until it is told to end; `ready` is called once it listens."""
+    from hhd.node import daemon, overview
+
+    daemon.run(
+        opened=_control_here,
+        overview=lambda query, with_archived: overview.overview(query, with_archived=with_archived),
+        ready=ready,
+    )
+
+
+def daemon_up() -> tuple[Status, bool]:
+    """Start the daemon unless one runs; what it says of itself, and whether it was started now."""
+    from hhd.node import starting
+
+    return starting.up(daemon_link)
+
+
+def detach() -> None:
+    """Let go of the terminal that a daemon was started from."""
+    from hhd.node import starting
+
+    starting.detached()
+
+
+def daemon_down() -> bool:
+    """End the daemon, and wait until it has ended; False where none runs."""
+    from hhd.node import starting
+
+    return starting.down(daemon_link)
+
+
+def daemon_status() -> Status | None:
+    """What the daemon says of itself; None where none runs."""
+    from hhd.node import starting
+
+    return starting.status(daemon_link)
+
+
+@contextmanager
+def _control_here() -> Iterator[ControlService]:
+    """The verbs, in this process."""
     from hhd.node import store
     from hhd.node.control import ControlService
 
@@ -402,6 +467,12 @@ def store_paths() -> dict[str, Path]:
 
 def sessions(query: str, *, with_archived: bool) -> Overview:
     """The sessions of this device that `query` means, newest first."""
+    link = daemon_link()
+    if link is not None:
+        from hhd.node import listed
+
+        with link:
+            return listed.asked(link, query, with_archived=with_archived)
     from hhd.node import overview
 
     return overview.overview(query, with_archived=with_archived)

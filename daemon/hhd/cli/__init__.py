@@ -8,6 +8,10 @@ from hhd.base.errors import Exit, UserError
 
 COMMANDS = {
     "config": ("hhd.cli.config", "Say where this device's configuration is, and what could stand in it."),
+    "up": ("hhd.cli.up", "Start the daemon in the background."),
+    "down": ("hhd.cli.down", "End the daemon."),
+    "status": ("hhd.cli.status", "Say whether the daemon runs."),
+    "daemon": ("hhd.cli.daemon", "Be the daemon, in the foreground."),
     "run": ("hhd.cli.run", "Let the agent work in a folder, in the foreground."),
     "resume": ("hhd.cli.resume", "Go on with a session, in the foreground."),
     "ls": ("hhd.cli.ls", "List the sessions of this device, newest first."),

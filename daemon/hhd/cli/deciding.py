@@ -40,6 +40,7 @@ def decide(
     as_json: bool,
 ) -> int:
     """Show what waits, ask, and note the answer; return the exit status."""
+    folder = None if folder is None else folder.absolute()  # The question names it, whoever is asked.
     with app.control() as control:
         if shown is None:
             asked = control.asked(session, effect, folder=folder)

@@ -82,11 +82,17 @@ class Connection:
                 case _:
                     raise self._nonsense()
 
-    def ended(self) -> None:
-        """Wait until the daemon closes the connection; raises OSError after some seconds."""
-        self._wait_for_hello_only(True)
-        while self._socket.recv(_READ_BYTES):
-            pass
+    def ended(self, seconds: float) -> bool:
+        """Wait until the daemon closes the connection; False where it does not in this time."""
+        self._wait(seconds)
+        try:
+            while self._socket.recv(_READ_BYTES):
+                pass
+        except ConnectionError:
+            return True
+        except BlockingIOError:
+            return False
+        return True
 
     def _send(self, verb: str, arguments: dict[Value, Value]) -> int:
         id = self._next_id
@@ -105,9 +111,9 @@ class Connection:
 
     def _greet(self, verb: str) -> None:
         """Take the daemon's hello, and insist that the two understand each other."""
-        self._wait_for_hello_only(True)
+        self._wait(HELLO_SECONDS)
         message = self._next()
-        self._wait_for_hello_only(False)
+        self._wait(0)
         if message is None:
             raise RefusedError("The daemon closed the connection without a word; nothing was changed. Try again.")
         if not isinstance(message, Hello):
@@ -116,10 +122,9 @@ class Connection:
         if control.common(control.VERSIONS, message.versions) is None and verb not in control.EVERLASTING:
             raise RefusedError(version_sentence(self._hhd, message))
 
-    def _wait_for_hello_only(self, so: bool) -> None:
-        self._socket.setsockopt(
-            socket.SOL_SOCKET, socket.SO_RCVTIMEO, struct.pack("@ll", HELLO_SECONDS if so else 0, 0)
-        )
+    def _wait(self, seconds: float) -> None:
+        """Wait so long for what the daemon says; 0: for ever."""
+        self._socket.setsockopt(socket.SOL_SOCKET, socket.SO_RCVTIMEO, struct.pack("@ll", int(seconds), 0))
 
     def _receive(self, id: int, changes: bool) -> FromDaemon:
         while True:

@@ -1,4 +1,4 @@
-"""What may be asked of sessions, one method a verb: the same whoever asks, a terminal here or, later, a socket.
+"""What may be asked of sessions, one method a verb: the same whoever asks, a terminal here or a socket.
 
 Arguments and answers are plain values (`hhd.node.answers`); what is told as it comes is an iterator. What cannot be
 done is a UserError. Who asks names sessions, heads, checkpoints and devices as `hhd.node.naming` says.
@@ -78,12 +78,12 @@ class ControlService:
             suspects=findings.count(self.store, found.id),
         )
 
-    def transcript(self, name: str, *, head: str | None = None) -> Iterator[bytes]:
-        """Yield what a session said, in parts; raises ThinnedError where that is gone."""
+    def transcript(self, name: str, *, head: str | None = None, start: int = 0) -> Iterator[bytes]:
+        """Yield what a session said, in parts, from byte `start` on; raises ThinnedError where that is gone."""
         found = self._session(name)
         at = self._head(found, head)
         if at is not None:
-            yield from transcripts.parts(self.store, self.store.checkpoint(at))
+            yield from transcripts.parts(self.store, self.store.checkpoint(at), start)
 
     def log(self, name: str, *, since: str | None = None) -> list[Logged]:
         """Return every statement of a session that came after the position `since`."""

@@ -8,12 +8,16 @@ from __future__ import annotations
 import enum
 import functools
 from collections.abc import Iterable, Iterator, Mapping
-from typing import NamedTuple, cast
+from typing import TYPE_CHECKING, NamedTuple, cast
 
+from hhd.base.errors import UserError
 from hhd_protocol.codec import Value, decode_own, encode
 from hhd_protocol.errors import FormatError, NewerVersionError
 from hhd_protocol.ids import CheckpointId, DeviceId, SessionId
 from hhd_protocol.limits import PATH_HINT_BYTES_MAX, TITLE_BYTES_MAX
+
+if TYPE_CHECKING:
+    from hhd.control.client import Connection
 
 VERSION = 1
 WORDS_BYTES_MAX = 256
@@ -165,3 +169,48 @@ class Overview(NamedTuple):
     device: DeviceId
     questions: int = 0
     archived: int = 0
+
+    def value(self) -> Value:
+        """Return the same as a value of a message (`spec/control.md`, Lists)."""
+        return {
+            "rows": [one.row for one in self.sessions],
+            "names": {key: name for key, name in self.names.items()},
+            "device": self.device,
+            "questions": self.questions,
+            "archived": self.archived,
+        }
+
+    @classmethod
+    def of(cls, value: Value) -> Overview:
+        """Return what `value` gave; raises FormatError, NewerVersionError."""
+        match value:
+            case {"rows": list(rows), "names": dict(names), "device": bytes(device), **counts}:
+                sessions = list(of_rows(rows)) if rows else []
+            case _:
+                raise FormatError("the list is none")
+        if counts.keys() != {"questions", "archived"} or set(map(type, counts.values())) != {int}:
+            raise FormatError("the list has other fields than it should have")
+        if set(map(type, names)) - {bytes} or set(map(type, names.values())) - {str}:
+            raise FormatError("the names in the list are none")
+        questions, archived = cast(int, counts["questions"]), cast(int, counts["archived"])
+        return cls(sessions, cast(dict[bytes, str], names), DeviceId(device), questions, archived)
+
+
+def asked(link: Connection, query: str, *, with_archived: bool) -> Overview:
+    """Return the sessions that `query` means, asked of the daemon at the other end of `link`."""
+    given: dict[Value, Value] = {"query": _sendable(query), "with_archived": with_archived}
+    try:
+        return Overview.of(link.ask("sessions", given, changes=False))
+    except FormatError as error:
+        raise UserError(
+            f"The daemon's answer is none that this hhd knows ({error}); hhd down, and then hhd up, starts a new one."
+        ) from error
+
+
+def _sendable(query: str) -> Value:
+    """As `mapping.to_value`, which takes long to import, has a text: with lone surrogates, its bytes."""
+    try:
+        query.encode()
+    except UnicodeEncodeError:
+        return query.encode("utf-8", "surrogatepass")
+    return query

@@ -28,12 +28,18 @@ class Forked:
 
 
 @dataclass(frozen=True, kw_only=True)
-class Exported:
-    """A session as a capsule file in `parts`: at which checkpoint, and sealed to which device (None: to none)."""
+class Exporting:
+    """A session as a capsule file: at which checkpoint, and sealed to which device (None: to none)."""
 
     session: str
     title: str
     checkpoint: str
     to: Device | None
     sealed: bool
+
+
+@dataclass(frozen=True, kw_only=True)
+class Exported(Exporting):
+    """The same with the file itself, in `parts`."""
+
     parts: Iterable[Buffer]

@@ -1,0 +1,183 @@
+"""The verbs of `ControlService`, asked of the daemon that runs: the same arguments, answers and errors.
+
+What does not fit a message, a capsule of many megabytes, is taken in by this process itself: the store is shared.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator
+from contextlib import AbstractContextManager
+from pathlib import Path
+from typing import TYPE_CHECKING, Any, cast
+
+from hhd.base.errors import UserError
+from hhd.control.client import Connection, TooLargeRequestError
+from hhd.node.answers.decided import Asked, Decided, Uncertain
+from hhd.node.answers.difference import Difference
+from hhd.node.answers.heads import Heads
+from hhd.node.answers.logged import Logged
+from hhd.node.answers.made import Exported, Exporting, Forked
+from hhd.node.answers.removal import Removal
+from hhd.node.answers.shown import Shown
+from hhd.node.answers.wished import Wished
+from hhd_protocol import mapping
+from hhd_protocol.codec import Value
+from hhd_protocol.errors import FormatError
+
+if TYPE_CHECKING:
+    from hhd.node.control import ControlService
+
+
+class Remote:
+    """The verbs over `connection`; `here` opens them in this process."""
+
+    def __init__(self, connection: Connection, here: Callable[[], AbstractContextManager[ControlService]]) -> None:
+        self._connection, self._here = connection, here
+
+    # Looking
+
+    def show(self, name: str, *, head: str | None = None) -> Shown:
+        """As `ControlService.show`."""
+        return cast(Shown, self._look(Shown, "show", name=name, head=head))
+
+    def transcript(self, name: str, *, head: str | None = None) -> Iterator[bytes]:
+        """As `ControlService.transcript`."""
+        yield from self._stream(bytes, "transcript", name=name, head=head)
+
+    def log(self, name: str, *, since: str | None = None) -> list[Logged]:
+        """As `ControlService.log`."""
+        return list(self._stream(Logged, "log", name=name, since=since))
+
+    def follow(self, name: str, *, since: str | None = None, wait: Callable[[], bool]) -> Iterator[Logged]:
+        """As `ControlService.follow`: the log is asked for again after each `wait`."""
+        session = None
+        while True:
+            for one in self._stream(Logged, "log", name=session or name, since=since):
+                yield one
+                since = one.position
+            if not wait():
+                return
+            session = session or self.show(name).session  # However titles change, it is followed.
+
+    def heads(self, name: str) -> Heads:
+        """As `ControlService.heads`."""
+        return cast(Heads, self._look(Heads, "heads", name=name))
+
+    def diff(self, name: str, one: str | None = None, other: str | None = None) -> Difference:
+        """As `ControlService.diff`."""
+        return cast(Difference, self._look(Difference, "diff", name=name, one=one, other=other))
+
+    # Wishing
+
+    def rename(self, name: str, title: str | None) -> Wished:
+        """As `ControlService.rename`."""
+        return cast(Wished, self._change(Wished, "rename", name=name, title=title))
+
+    def archive(self, name: str, *, undo: bool = False) -> Wished:
+        """As `ControlService.archive`."""
+        return cast(Wished, self._change(Wished, "archive", name=name, undo=undo))
+
+    def pick(self, name: str, head: str | None) -> Wished:
+        """As `ControlService.pick`."""
+        return cast(Wished, self._change(Wished, "pick", name=name, head=head))
+
+    # Making another
+
+    def fork(self, name: str, *, at: str | None = None) -> Forked:
+        """As `ControlService.fork`."""
+        return cast(Forked, self._change(Forked, "fork", name=name, at=at))
+
+    def export(
+        self,
+        name: str,
+        *,
+        head: str | None = None,
+        to: str | None = None,
+        passphrase: bytes | None = None,
+        embed: bool = True,
+    ) -> Exported:
+        """As `ControlService.export`."""
+        given = {"name": name, "head": head, "to": to, "passphrase": passphrase, "embed": embed}
+        events = self._connection.stream("export", _values(given))
+        made: Exporting = self._read(Exporting, next(events, None))
+        return Exported(**vars(made), parts=(self._read(bytes, one) for one in events))
+
+    def import_capsule(
+        self, raw: bytes, path: Path, *, passphrase: bytes | None = None, module: bytes | None = None
+    ) -> Forked:
+        """As `ControlService.import_capsule`."""
+        try:
+            given = {"raw": bytes(raw), "path": str(path), "passphrase": passphrase, "module": module}
+            return cast(Forked, self._change(Forked, "import_capsule", **given))
+        except TooLargeRequestError:
+            with self._here() as verbs:
+                return verbs.import_capsule(raw, path, passphrase=passphrase, module=module)
+
+    # Deciding
+
+    def uncertain(self, name: str, effect: str | None = None) -> Uncertain:
+        """As `ControlService.uncertain`."""
+        return cast(Uncertain, self._look(Uncertain, "uncertain", name=name, effect=effect))
+
+    def settle(self, name: str, effect: str | None, *, how: str, output: str = "") -> Decided:
+        """As `ControlService.settle`."""
+        return cast(Decided, self._change(Decided, "settle", name=name, effect=effect, how=how, output=output))
+
+    def asked(self, name: str, effect: str | None = None, *, folder: Path | None = None) -> Asked:
+        """As `ControlService.asked`."""
+        return cast(Asked, self._look(Asked, "asked", name=name, effect=effect, folder=_absolute(folder)))
+
+    def decide(
+        self,
+        name: str,
+        effect: str | None = None,
+        *,
+        shown: str,
+        agreed: bool,
+        message: str = "",
+        folder: Path | None = None,
+    ) -> Decided:
+        """As `ControlService.decide`."""
+        given = {"name": name, "effect": effect, "shown": shown, "agreed": agreed, "message": message}
+        return cast(Decided, self._change(Decided, "decide", **given, folder=_absolute(folder)))
+
+    # Removing
+
+    def removal(self, name: str, *, everywhere: bool = False) -> Removal:
+        """As `ControlService.removal`."""
+        return cast(Removal, self._look(Removal, "removal", name=name, everywhere=everywhere))
+
+    def remove(self, shown: Removal) -> Removal:
+        """As `ControlService.remove`."""
+        return cast(Removal, self._change(Removal, "remove", shown=shown))
+
+    # How it is asked
+
+    def _look(self, wanted: Any, verb: str, **given: object) -> Any:
+        return self._read(wanted, self._connection.ask(verb, _values(given), changes=False))
+
+    def _change(self, wanted: Any, verb: str, **given: object) -> Any:
+        return self._read(wanted, self._connection.ask(verb, _values(given)))
+
+    def _stream(self, wanted: Any, verb: str, **given: object) -> Iterator[Any]:
+        for event in self._connection.stream(verb, _values(given)):
+            yield self._read(wanted, event)
+
+    def _read(self, wanted: Any, value: Any) -> Any:
+        try:
+            return mapping.from_value(wanted, value)
+        except FormatError as error:
+            self._connection.close()
+            raise UserError(
+                f"The daemon's answer is none that this hhd knows ({error}); "
+                "hhd down, and then hhd up, starts a new one."
+            ) from error
+
+
+def _values(given: dict[str, Any]) -> dict[Value, Value]:
+    return {name: mapping.to_value(one) for name, one in given.items()}
+
+
+def _absolute(folder: Path | None) -> str | None:
+    """The daemon is in another folder than we are."""
+    return None if folder is None else str(folder.absolute())

@@ -1,0 +1,111 @@
+"""Starts the daemon in the background, ends it, and asks it how it is."""
+
+from __future__ import annotations
+
+import os
+import subprocess
+import sys
+import time
+from collections.abc import Callable
+
+from hhd.base import locks
+from hhd.base.errors import RefusedError, UserError
+from hhd.base.paths import data_folder
+from hhd.control import place
+from hhd.control.client import Connection
+from hhd.node.answers.status import Status
+from hhd_protocol import mapping
+from hhd_protocol.errors import FormatError
+
+UP_SECONDS, DOWN_SECONDS = 20.0, 20.0
+"""For a daemon that another process just starts to listen; for one that ends to finish what it does."""
+
+_SAID_BYTES_MAX = 64 * 1024
+_LOOK_SECONDS = 0.02
+
+Link = Callable[[], Connection | None]
+
+
+def up(link: Link) -> tuple[Status, bool]:
+    """Start the daemon unless one runs; return what it says of itself, and whether it was started here.
+
+    Raises RefusedError with what it said where it did not start.
+    """
+    running = status(link)
+    if running is not None:
+        return running, False
+    process, said = _started()
+    end = time.monotonic() + UP_SECONDS
+    # It has ended, or listens. If it has, another one may be about to listen: of two that start, one stays.
+    while (running := status(link)) is None:
+        gone = process.poll() is not None and not locks.held(data_folder() / place.LOCK_FILE)
+        if gone or time.monotonic() > end:
+            raise RefusedError(_reason(said))
+        time.sleep(_LOOK_SECONDS)
+    return running, running.process == process.pid
+
+
+def _started() -> tuple[subprocess.Popen[bytes], str]:
+    """Start a daemon in a session of its own; with what it said before it listened, or ended."""
+    names = [f"HHD_{kind}_HOME" for kind in ("CONFIG", "DATA", "CACHE", "WORKSPACES")]
+    folders = {name: os.path.abspath(os.environ[name]) for name in names if os.environ.get(name)}
+    process = subprocess.Popen(
+        [sys.executable, "-P", "-m", "hhd", "daemon", "--detach"],
+        stdin=subprocess.DEVNULL,
+        stdout=subprocess.DEVNULL,
+        stderr=subprocess.PIPE,
+        start_new_session=True,
+        cwd="/",  # Not the folder it was started in, which could then not be unmounted.
+        env={**os.environ, **folders},
+    )
+    assert process.stderr is not None
+    with process.stderr as pipe:
+        said = pipe.read(_SAID_BYTES_MAX)  # It closes its end when it listens, or ends.
+    return process, said.decode("utf-8", "replace")
+
+
+def _reason(said: str) -> str:
+    last = said.strip().splitlines()[-1:]
+    return (
+        last[0].removeprefix("hhd: ") if last else "The daemon did not start; hhd daemon, in the foreground, says why."
+    )
+
+
+def detached() -> None:
+    """Let go of the terminal, and of who started this process: that its end is closed says that this listens."""
+    nowhere = os.open(os.devnull, os.O_RDWR)
+    for number in range(3):
+        os.dup2(nowhere, number)
+    os.close(nowhere)
+
+
+def down(link: Link) -> bool:
+    """End the daemon and wait for its end; False where none runs. Raises UserError where it takes too long."""
+    connection = link()
+    if connection is None:
+        return False
+    with connection:
+        connection.ask("down", {})
+        ended = connection.ended(DOWN_SECONDS)
+    end = time.monotonic() + DOWN_SECONDS
+    while ended and locks.held(data_folder() / place.LOCK_FILE):
+        ended = time.monotonic() < end
+        time.sleep(_LOOK_SECONDS)
+    if not ended:
+        raise UserError("The daemon was told to end, and still does what it began; hhd status says when it is gone.")
+    return True
+
+
+def status(link: Link) -> Status | None:
+    """Return what the daemon says of itself; None where none runs."""
+    connection = link()
+    if connection is None:
+        return None
+    with connection:
+        said = connection.ask("status", {}, changes=False)
+        try:
+            found: Status = mapping.from_value(Status, said)
+        except FormatError:
+            assert connection.daemon is not None  # Of another age: its hello says which, in any version.
+            found = Status(hhd=connection.daemon.hhd, process=0, since_ms=0, socket="", connections=0)
+    return found
