@@ -154,10 +154,15 @@ def control() -> Iterator[ControlService | Remote]:
 def daemon_link() -> Connection | None:
     """A connection to the daemon; None where none runs. It imports no asyncio, which takes as long as click."""
     from hhd.base.paths import data_folder
+    from hhd.control import address
+
+    path = address.said(data_folder())
+    if path is None:
+        return None
     from hhd.base.release import RELEASE
     from hhd.control import client
 
-    return client.connect(data_folder(), hhd=RELEASE)
+    return client.connect(path, hhd=RELEASE)
 
 
 def daemon_run(ready: Callable[[], None]) -> None:

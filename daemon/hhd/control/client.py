@@ -161,14 +161,11 @@ class Connection:
         return UserError("The daemon said something that is no answer; hhd down, and then hhd up, starts a new one.")
 
 
-def connect(data: Path, *, hhd: str) -> Connection | None:
-    """Return a connection to the daemon for the folder `data`; None where no daemon runs.
+def connect(path: Path, *, hhd: str) -> Connection | None:
+    """Return a connection to the daemon whose socket is `path`; None where no daemon listens there.
 
     `hhd`: which release this is. Raises RefusedError where somebody else's daemon is there.
     """
-    path = place.said(data)
-    if path is None:
-        return None
     connected = socket.socket(socket.AF_UNIX)
     try:
         # Not a timeout of Python's: with one, a daemon with many waiting before us would not be waited for.

@@ -1,8 +1,4 @@
-"""Where the control socket is: one daemon at a time says so, in the file whose lock it holds (`spec/control.md`).
-
-Where the daemon may put its socket depends on its environment, and a program's environment may be another one. So the
-daemon writes where it is, and who asks only reads that.
-"""
+"""Where a daemon puts its socket, and how a socket is made and reached there."""
 
 from __future__ import annotations
 
@@ -17,8 +13,7 @@ from pathlib import Path
 from hhd.base.errors import RefusedError
 from hhd.base.paths import private_folder, runtime_folder
 
-LOCK_FILE, SOCKET_FILE = "daemon.lock", "control.sock"
-_PATH_BYTES_MAX = 4096
+SOCKET_FILE = "control.sock"
 _SOCKET_PATH_BYTES_MAX = 100
 """Of a path that the kernel takes for a socket: 108 on Linux, 104 on macOS, with the zero behind it."""
 
@@ -33,16 +28,6 @@ def socket_path(data: Path) -> Path:
     if runtime is not None and data == Path(pwd.getpwuid(os.geteuid()).pw_dir) / ".local/share/hhd":
         return runtime / SOCKET_FILE
     return data / "run" / SOCKET_FILE
-
-
-def said(data: Path) -> Path | None:
-    """Return where the daemon that holds the lock of `data`, or the last one that did, said that its socket is."""
-    try:
-        with open(data / LOCK_FILE, "rb") as file:
-            raw = file.read(_PATH_BYTES_MAX)
-    except FileNotFoundError:
-        return None
-    return Path(os.fsdecode(raw)) if raw.startswith(b"/") and b"\0" not in raw else None
 
 
 def listen(path: Path, *, backlog: int) -> socket.socket:

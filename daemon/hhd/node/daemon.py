@@ -20,6 +20,7 @@ from hhd.base.errors import RefusedError
 from hhd.base.paths import data_folder, private_folder
 from hhd.base.release import RELEASE
 from hhd.control import place
+from hhd.control.address import LOCK_FILE
 from hhd.control.server import Bounds, Server
 from hhd.node.answers.status import Status
 from hhd.node.listed import Overview
@@ -35,7 +36,7 @@ def run(*, opened: Open, overview: Callable[[str, bool], Overview], ready: Calla
     Raises RefusedError where a daemon runs already, or something is in the way of its socket; OSError.
     """
     data = private_folder(data_folder())
-    lock = locks.take_within(data / place.LOCK_FILE, LOCK_SECONDS)
+    lock = locks.take_within(data / LOCK_FILE, LOCK_SECONDS)
     if lock is None:
         raise RefusedError("A daemon runs already; hhd status says more.")
     with lock:

@@ -80,7 +80,9 @@ class Listed(NamedTuple):
     @property
     def row(self) -> list[Value]:
         """The same as a value."""
-        return [VERSION, *self]
+        fields: list[Value] = [VERSION, *self]
+        fields[_STATE] = str(self.state)
+        return fields
 
     def encoded(self) -> bytes:
         """Return the value for the catalogue; texts past their bounds are cut and end in an ellipsis."""
@@ -96,6 +98,8 @@ class Listed(NamedTuple):
 
 
 _KINDS = (int, bytes, str, str, str, bytes, int, int, bool, bytes, int, int, str, str, str, int, int)
+_STATE = 4
+"""Where the state is in an entry."""
 _FIELDS = tuple(frozenset({kind, type(None)} if place == 9 else {kind}) for place, kind in enumerate(_KINDS))
 """What each field of an entry may be: its version, then the fields of `Listed`, of which only `picked` may be none."""
 
@@ -141,9 +145,9 @@ def of_rows(entries: list[Value]) -> Iterator[Listed]:
     columns = list(zip(*rows, strict=True))
     if not all(set(map(type, column)) <= kinds for column, kinds in zip(columns, _FIELDS, strict=True)):
         raise FormatError("an entry of the catalogue has fields of other kinds than it was written with")
-    if set(columns[0]) != {VERSION} or not set(columns[4]) <= _STATES.keys():
+    if set(columns[0]) != {VERSION} or not set(columns[_STATE]) <= _STATES.keys():
         raise FormatError("an entry of the catalogue is not in the form it was written in")
-    columns[4] = tuple([_STATES[state] for state in columns[4]])
+    columns[_STATE] = tuple([_STATES[state] for state in columns[_STATE]])
     return cast(Iterator[Listed], map(_made, zip(*columns[1:], strict=True)))
 
 

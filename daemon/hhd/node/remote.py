@@ -59,9 +59,9 @@ class Remote:
                 return
             session = session or self.show(name).session  # However titles change, it is followed.
 
-    def heads(self, name: str) -> Heads:
+    def heads(self, name: str, *, with_archived: bool = False) -> Heads:
         """As `ControlService.heads`."""
-        return cast(Heads, self._look(Heads, "heads", name=name))
+        return cast(Heads, self._look(Heads, "heads", name=name, with_archived=with_archived))
 
     def diff(self, name: str, one: str | None = None, other: str | None = None) -> Difference:
         """As `ControlService.diff`."""
@@ -69,13 +69,13 @@ class Remote:
 
     # Wishing
 
-    def rename(self, name: str, title: str | None) -> Wished:
+    def rename(self, name: str, title: str | None, *, head: str | None = None) -> Wished:
         """As `ControlService.rename`."""
-        return cast(Wished, self._change(Wished, "rename", name=name, title=title))
+        return cast(Wished, self._change(Wished, "rename", name=name, title=title, head=head))
 
-    def archive(self, name: str, *, undo: bool = False) -> Wished:
+    def archive(self, name: str, *, undo: bool = False, head: str | None = None) -> Wished:
         """As `ControlService.archive`."""
-        return cast(Wished, self._change(Wished, "archive", name=name, undo=undo))
+        return cast(Wished, self._change(Wished, "archive", name=name, undo=undo, head=head))
 
     def pick(self, name: str, head: str | None) -> Wished:
         """As `ControlService.pick`."""

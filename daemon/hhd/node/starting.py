@@ -11,7 +11,7 @@ from collections.abc import Callable
 from hhd.base import locks
 from hhd.base.errors import RefusedError, UserError
 from hhd.base.paths import data_folder
-from hhd.control import place
+from hhd.control.address import LOCK_FILE
 from hhd.control.client import Connection
 from hhd.node.answers.status import Status
 from hhd_protocol import mapping
@@ -38,7 +38,7 @@ def up(link: Link) -> tuple[Status, bool]:
     end = time.monotonic() + UP_SECONDS
     # It has ended, or listens. If it has, another one may be about to listen: of two that start, one stays.
     while (running := status(link)) is None:
-        gone = process.poll() is not None and not locks.held(data_folder() / place.LOCK_FILE)
+        gone = process.poll() is not None and not locks.held(data_folder() / LOCK_FILE)
         if gone or time.monotonic() > end:
             raise RefusedError(_reason(said))
         time.sleep(_LOOK_SECONDS)
@@ -88,7 +88,7 @@ def down(link: Link) -> bool:
         connection.ask("down", {})
         ended = connection.ended(DOWN_SECONDS)
     end = time.monotonic() + DOWN_SECONDS
-    while ended and locks.held(data_folder() / place.LOCK_FILE):
+    while ended and locks.held(data_folder() / LOCK_FILE):
         ended = time.monotonic() < end
         time.sleep(_LOOK_SECONDS)
     if not ended:
