@@ -9,10 +9,9 @@ import sys
 import tempfile
 from pathlib import Path
 
-from tests.bench.bench_registry import listed
+from tests.bench.bench_registry import listed, session
 from tests.bench.harness import paired, process, report
 
-from hhd.node import listing
 from hhd.node.store import opened
 
 COMMAND = "python -m tests.bench control"
@@ -27,7 +26,10 @@ def made(folder: Path, sessions: int) -> None:
     dice = random.Random(5)
     with opened() as store, store.transaction():
         for number in range(sessions):
-            listing.put(store, listed(number, store.device, dice))
+            store.rows.enlist("directory", b"", session(number))
+        store.catalogue.refill(
+            (one.id, one.encoded()) for one in (listed(n, store.device, dice) for n in range(sessions))
+        )
 
 
 def main() -> None:

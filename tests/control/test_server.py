@@ -10,6 +10,7 @@ import resource
 import signal
 import socket
 import sys
+import tempfile
 from collections.abc import Iterator
 from pathlib import Path
 
@@ -259,33 +260,33 @@ def as_user(user: int, act: object) -> int:
 
 @pytest.mark.skipif(os.geteuid() != 0, reason="needs root, to become another user")
 @pytest.mark.skipif(sys.platform != "linux", reason="needs a user without a name")
-def test_another_user_is_not_read_from_nor_answered(served: Served, tmp_path: Path) -> None:
-    def stranger() -> int:
-        os.chdir(served.path.parent)  # In a child, where a long path could not be reached by a descriptor.
-        raw = Raw(Path(served.path.name))
-        with contextlib.suppress(ConnectionError):
-            raw.socket.sendall(HELLO)
-            raw.ask(0, "echo")
-        return 7 if raw.hear() is None else 8
+def test_another_user_is_not_read_from_nor_answered() -> None:
+    with tempfile.TemporaryDirectory() as name:
+        folder = Path(name)
+        folder.chmod(0o755)
+        with Served(folder) as served:
 
-    def blocked() -> int:
-        try:
-            os.chdir(served.path.parent)
-            Raw(Path(served.path.name))
-        except PermissionError:
-            return 6
-        return 9
+            def blocked() -> int:
+                try:
+                    Raw(served.path)
+                except PermissionError:
+                    return 6
+                return 9
 
-    for folder in (*served.path.parents[1].parents, served.path.parents[1]):
-        if folder.stat().st_uid == os.geteuid() and str(folder).startswith(str(tmp_path.parents[1])):
-            folder.chmod(0o755)
-    assert as_user(54321, blocked) == 6  # The folder alone keeps them out.
-    served.path.parent.chmod(0o755)
-    assert as_user(54321, blocked) == 6  # So does the socket's mode.
-    served.path.chmod(0o666)
-    assert as_user(54321, stranger) == 7
-    assert as_user(os.geteuid(), stranger) == 8  # Ours is answered by the very same words.
-    assert served.made.began == ["echo"]
+            def stranger() -> int:
+                raw = Raw(served.path)
+                with contextlib.suppress(ConnectionError):
+                    raw.socket.sendall(HELLO)
+                    raw.ask(0, "echo")
+                return 7 if raw.hear() is None else 8
+
+            assert as_user(54321, blocked) == 6  # The folder alone keeps them out.
+            served.path.parent.chmod(0o755)
+            assert as_user(54321, blocked) == 6  # So does the socket's mode.
+            served.path.chmod(0o666)
+            assert as_user(54321, stranger) == 7
+            assert as_user(os.geteuid(), stranger) == 8  # Ours is answered by the very same words.
+            assert served.made.began == ["echo"]
 
 
 def test_who_cannot_be_known_is_not_let_in(served: Served, monkeypatch: pytest.MonkeyPatch) -> None:
