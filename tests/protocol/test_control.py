@@ -120,8 +120,11 @@ def test_nothing_but_a_format_error_comes_out_of_damaged_messages() -> None:
 )
 def test_nothing_but_a_format_error_comes_out_of_any_value(value: Value) -> None:
     for read in (control.from_client, control.from_daemon):
-        with pytest.raises(FormatError):
-            read(value)
+        try:
+            message = read(value)
+        except FormatError:
+            continue
+        assert control.encoded(message) == value
 
 
 def test_the_newest_common_version_is_chosen() -> None:
