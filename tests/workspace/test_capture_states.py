@@ -370,6 +370,20 @@ def test_what_is_left_out_is_said(tmp_path: Path) -> None:
     assert b".env" not in _why(taken)
 
 
+def test_what_lies_too_deep_for_git_is_said(tmp_path: Path) -> None:
+    folder = repository(tmp_path / "source")
+    at, depth = os.open(folder, os.O_RDONLY), 25
+    for _ in range(depth):
+        os.mkdir("x" * 200, dir_fd=at)
+        inner = os.open("x" * 200, os.O_RDONLY, dir_fd=at)
+        os.close(at)
+        at = inner
+    os.close(os.open("file", os.O_CREAT | os.O_WRONLY, dir_fd=at))
+    os.close(at)
+    made = capture(folder, None, Pieces().put)
+    assert set(_why(made).values()) == {Reason.UNREADABLE}
+
+
 def test_a_staged_credential_file_stays_too(tmp_path: Path) -> None:
     folder = repository(tmp_path / "source")
     (folder / ".env").write_bytes(b"TOKEN=1")

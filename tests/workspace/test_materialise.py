@@ -12,12 +12,13 @@ from tests.workspace.by_hand import Pieces, capture, everything, git, git_looks,
 from tests.workspace.table import STATES, made
 
 from hhd.base.errors import RefusedError
+from hhd.workspace import planning
 from hhd.workspace.errors import NotOurs
 from hhd.workspace.index_file import decode
 from hhd.workspace.materialise import held, materialise
 from hhd.workspace.pending import pending_folder
 from hhd.workspace.written import Written
-from hhd_protocol.workspace import Capture, History
+from hhd_protocol.workspace import Capture, History, LeftOut, Reason
 
 
 def write(one: Capture, pieces: Pieces, folder: Path, **more: object) -> Written:
@@ -121,6 +122,58 @@ def test_a_branch_that_went_another_way_is_left_alone(tmp_path: Path) -> None:
     assert everything(laptop) == before
     write(capture(desktop, pieces), pieces, laptop, now=now, last=now)
     assert looks(laptop) == looks(desktop), "what hhd itself left there may move on any way"
+
+
+def test_a_commit_that_no_branch_keeps_is_not_left_for_another(tmp_path: Path) -> None:
+    pieces = Pieces()
+    source, target = made(tmp_path / "source", "dirty"), repository(tmp_path / "target")
+    git(target, "checkout", "-q", "--detach")
+    git(target, "commit", "-q", "--allow-empty", "-m", "mine")
+    before, wanted = everything(target), capture(source, pieces)
+    with pytest.raises(NotOurs, match="no branch keeps"):
+        write(wanted, pieces, target, now=capture(target, pieces))
+    assert everything(target) == before
+    git(target, "tag", "kept")
+    write(wanted, pieces, target, now=capture(target, pieces))
+    assert looks(target) == looks(source)
+
+
+def test_a_folder_of_which_not_all_could_be_read_is_left_alone(tmp_path: Path) -> None:
+    pieces = Pieces()
+    source, target = made(tmp_path / "source", "dirty"), repository(tmp_path / "target")
+    before, wanted, now = everything(target), capture(source, pieces), capture(target, pieces)
+    for reason in (Reason.UNREADABLE, Reason.CHANGING):
+        blind = replace(now, left_out=(LeftOut(path=b"dir/b.txt", reason=reason),))
+        with pytest.raises(NotOurs, match="could be read"):
+            write(wanted, pieces, target, now=blind, last=blind)
+    assert everything(target) == before
+    write(wanted, pieces, target, now=replace(now, left_out=(LeftOut(path=b"kept", reason=Reason.IGNORED),)))
+    assert looks(target) == looks(source)
+
+
+def test_a_part_on_another_file_system_is_left_alone(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """What is mounted there is not ours, and nothing can be moved out of it in one step."""
+    pieces = Pieces()
+    source, target = made(tmp_path / "source", "dirty"), repository(tmp_path / "target")
+    before, now = everything(target), capture(target, pieces)
+    (source / "dir/b.txt").write_text("also\n")
+    wanted = capture(source, pieces)
+    real = planning.os.fstat
+    with monkeypatch.context() as elsewhere:
+        inner = os.stat(target / "dir").st_ino
+
+        def fstat(fd: int) -> os.stat_result:
+            found = real(fd)
+            if found.st_ino != inner:
+                return found
+            return os.stat_result((*found[:2], found.st_dev + 1, *found[3:10]))
+
+        elsewhere.setattr(planning.os, "fstat", fstat)
+        with pytest.raises(NotOurs, match="another file system"):
+            write(wanted, pieces, target, now=now)
+    assert everything(target) == before
+    write(wanted, pieces, target, now=now)
+    assert looks(target) == looks(source)
 
 
 @pytest.mark.parametrize("change", ["modify", "stage", "untracked", "delete"])

@@ -22,6 +22,8 @@ _SORTED_ONE_BY_ONE_MAX = 200
 """Things not tracked that the second `git status` is asked about by name; with more it looks at everything."""
 
 _UNREADABLE = re.compile(rb"(?:warning: )?(?:could not open directory ')?(.+?)'?: Permission denied")
+_TOO_DEEP = re.compile(rb"warning: could not open directory '(.{2000,}?)(?:': File name too long)?")
+"""git cuts what it says at 4,096 bytes, so that the end may be missing."""
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -111,7 +113,7 @@ def _run(view: View, *words: str) -> tuple[bytes, bytes]:
 
 def _unreadable(said: bytes) -> Iterator[bytes]:
     for line in said.splitlines():
-        if hit := _UNREADABLE.fullmatch(line):
+        if hit := _UNREADABLE.fullmatch(line) or _TOO_DEEP.fullmatch(line):
             yield hit[1]
 
 
