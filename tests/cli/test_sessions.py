@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 import os
+import re
 from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
@@ -15,6 +16,8 @@ from tests.node.lines import Apart, apart, made, turn
 from hhd.cli import run
 from hhd.node import findings
 from hhd.node import store as door
+from hhd.node.answers.wished import Wished
+from hhd.node.control import ControlService
 from hhd_protocol.ids import PageId
 
 
@@ -159,6 +162,26 @@ def test_what_archive_says_undoes_it_does_when_typed_as_printed(hhd: Any, both: 
     words = told.out.split("; hhd ")[1].split(" shows it again")[0].split()
     assert hhd(*words, "--json").json["before"] is True
     assert "archived" not in hhd("show", "the parser").out + hhd("heads", "the parser").out
+
+
+@pytest.mark.parametrize("words", [("pick", "x", "y"), ("rename", "x", "y"), ("archive", "x")])
+def test_what_devices_said_differently_is_shown_as_text(
+    hhd: Any, monkeypatch: pytest.MonkeyPatch, words: tuple[str, ...]
+) -> None:
+    hostile = "Mark\x1b[2J\u202e\r\n\x9b1m" + "x" * 1_000_000
+    done = Wished(session="ab" * 32, before=None, after="cd" * 32, questions=(hostile,))
+    monkeypatch.setattr(ControlService, words[0], lambda *_, **__: done)
+    told = hhd(*words)
+    (line,) = told.out.splitlines()[1:]
+    assert told.status == 0 and line.startswith("Mark\\x1b[2J\\u202e") and line.isprintable() and len(line) < 1_000
+
+
+def test_every_option_that_the_help_of_heads_names_is_there(hhd: Any) -> None:
+    said = " ".join(hhd("heads", "--help").out.split())
+    named = re.findall(r"\(hhd (\w+) (--\w+)\)", said)
+    assert len(named) == 4
+    for verb, option in named:
+        assert f" {option} " in hhd(verb, "--help").out
 
 
 def test_rm_says_what_it_would_destroy_and_asks(hhd: Any, both: Apart, monkeypatch: pytest.MonkeyPatch) -> None:

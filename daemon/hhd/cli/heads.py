@@ -17,8 +17,8 @@ def command(session: str, with_archived: bool, as_json: bool) -> None:
     """List the heads of SESSION: where each line of its work ends, when and where it was made, what it holds.
 
     The main head is the one that the session goes on from. None of the others is ever dropped: compare two (hhd diff),
-    make one a session of its own that goes on from there (hhd fork --at), say which you prefer (hhd pick), give one a
-    name (hhd rename --head), or leave one out of this list (hhd archive --head).
+    go on from one (hhd resume --head), make one a session of its own (hhd fork --at), say which you prefer (hhd pick),
+    give one a name (hhd rename --head), or leave one out of this list (hhd archive --head).
     """
     with app.control() as control:
         found = control.heads(session, with_archived=with_archived)
