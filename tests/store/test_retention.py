@@ -9,9 +9,12 @@ from tests.store.conftest import ALICE, BOB, SEED, Memory, flat
 
 from hhd.store.check import Check
 from hhd.store.errors import ThinnedError
+from hhd.store.folders import EACH_MAX, Folders
 from hhd.store.line import Line
 from hhd.store.retention import DAY_MS, sweep
 from hhd.store.store import Limits, Store
+from hhd_protocol.objects import Ref
+from hhd_protocol.workspace import Capture, Content, Entry, Kind
 
 
 class Clock:
@@ -102,5 +105,25 @@ def test_removed_sessions_and_unfinished_imports_are_freed(aged: Store) -> None:
     assert sweep(aged, keep_days=1).objects == 2
     assert aged.module(digest) == b"module" * 1000
     assert flat(Line(aged, BOB, head).snapshot()) == Memory(2).pages
+    assert not Check(aged, read_data=True).run().findings
+    aged.close()
+
+
+def test_captures_of_folders_stay_until_newer_ones_push_them_out(aged: Store) -> None:
+    def note(folder: str, file: bytes) -> Ref:
+        with aged.transaction():
+            writer = aged.capture_writer(aged.commons(), None)
+            content = Content(size=len(file), pieces=(writer.put(file),))
+            entry = Entry(path=b"f", kind=Kind.FILE, mode=0o644, content=content)
+            ref = writer.finish(Capture(repository=None, entries=(entry,)))
+            Folders(aged).note(Path(folder), aged.commons(), ref)
+        return ref
+
+    first, other = note("/work", b"first"), note("/other", b"other")
+    assert sweep(aged, keep_days=0).objects == 0
+    for number in range(EACH_MAX):
+        note("/work", b"%d" % number)
+    assert sweep(aged, keep_days=0).objects == 1
+    assert not aged.objects.has(first.name) and aged.objects.has(other.name)
     assert not Check(aged, read_data=True).run().findings
     aged.close()
