@@ -11,6 +11,7 @@ from pathlib import Path
 import pytest
 from tests.store.conftest import ALICE, BOB
 
+from hhd.base.errors import RefusedError
 from hhd.store import locks
 from hhd.store.errors import BusyError
 from hhd.store.store import Store
@@ -46,6 +47,15 @@ def test_two_processes_do_not_both_advance(store: Store, tmp_path: Path) -> None
     with store.advance(ALICE), store.advance(BOB), pytest.raises(BusyError, match="another process"):
         store.advance(ALICE)
     store.advance(ALICE).release()
+
+
+def test_a_folder_that_cannot_be_written_is_one_sentence_for_the_person(tmp_path: Path) -> None:
+    (tmp_path / "file").write_text("")
+    (tmp_path / "link").symlink_to(tmp_path / "file")
+    for path in (tmp_path / "file" / "locks" / "a", tmp_path / "link"):
+        with pytest.raises(RefusedError, match=r"cannot be written \(.*\); nothing was changed"):
+            locks.take(path)
+    assert locks.take(tmp_path / "there" / "a") is not None
 
 
 @pytest.mark.parametrize("content", ["", "1", str(os.getppid()), "4194304", "nonsense"])

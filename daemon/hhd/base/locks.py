@@ -13,6 +13,7 @@ import time
 import weakref
 from pathlib import Path
 
+from hhd.base.errors import RefusedError
 from hhd.base.paths import private_folder
 
 
@@ -62,9 +63,15 @@ os.register_at_fork(after_in_child=_close_in_child)
 
 
 def take(path: Path, *, shared: bool = False, wait: bool = False) -> Lock | None:
-    """Return the lock of `path`, or None if another holds it and we do not `wait`."""
-    private_folder(path.parent)
-    fd = os.open(path, os.O_RDWR | os.O_CREAT | os.O_CLOEXEC | os.O_NOFOLLOW, 0o600)
+    """Return the lock of `path`, or None if another holds it and we do not `wait`.
+
+    Raises RefusedError where the file cannot be made: a read-only place, another's folder, a full disk.
+    """
+    try:
+        private_folder(path.parent)
+        fd = os.open(path, os.O_RDWR | os.O_CREAT | os.O_CLOEXEC | os.O_NOFOLLOW, 0o600)
+    except OSError as error:
+        raise RefusedError(f"{path.parent} cannot be written ({error.strerror}); nothing was changed.") from error
     kind = fcntl.LOCK_SH if shared else fcntl.LOCK_EX
     try:
         fcntl.flock(fd, kind if wait else kind | fcntl.LOCK_NB)
