@@ -8,6 +8,7 @@ from hypothesis import strategies as st
 
 from hhd.store.database import ROWS
 from hhd.store.errors import DamagedStoreError
+from hhd.store.rows import ASKED_AT_ONCE
 from hhd.store.store import Store
 
 
@@ -73,3 +74,33 @@ def test_lengths_are_padded_and_rows_do_not_swap(store: Store) -> None:
         store.database.write("UPDATE rows SET sealed=? WHERE name=?", sealed[1], names[0])
     with pytest.raises(DamagedStoreError):
         store.rows.get("t", b"", b"a")
+
+
+def test_many_rows_are_what_each_of_them_is(store: Store) -> None:
+    keys = [b"%d" % number for number in range(2 * ASKED_AT_ONCE + 3)]
+    with store.transaction():
+        for key in keys[::2]:
+            store.rows.put("t", b"s", key, b"value of " + key)
+    assert list(store.rows.each_of("t", b"s", keys)) == [store.rows.get("t", b"s", key) for key in keys]
+    assert list(store.rows.each_of("t", b"s", [keys[2], keys[1], keys[2]])) == [b"value of 2", None, b"value of 2"]
+    assert list(store.rows.each_of("t", b"s", [])) == []
+
+
+def test_a_damaged_row_among_many_is_named(store: Store) -> None:
+    keys = [b"%d" % number for number in range(5)]
+    with store.transaction():
+        for key in keys:
+            store.rows.put("t", b"s", key, key)
+        name = store.rows.name("t", b"s", b"3")
+        sealed = store.database.blob("SELECT sealed FROM rows WHERE name=?", name) or b""
+        store.database.write("UPDATE rows SET sealed=? WHERE name=?", sealed[:-1] + bytes([sealed[-1] ^ 1]), name)
+    read = store.rows.each_of("t", b"s", keys)
+    assert [next(read) for _ in range(3)] == keys[:3]
+    with pytest.raises(DamagedStoreError, match=name.hex()):
+        next(read)
+    with store.transaction():
+        store.database.write("UPDATE rows SET sealed='text' WHERE name=?", name)
+    with pytest.raises(DamagedStoreError, match=name.hex()):
+        list(store.rows.each_of("t", b"s", keys))
+    with store.transaction():
+        store.rows.put("t", b"s", b"3", b"3")

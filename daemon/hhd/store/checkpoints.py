@@ -149,6 +149,17 @@ Sign = Callable[[Checkpoint], bytes]
 """Makes the signed record of a checkpoint that has none yet."""
 
 
+def record_of(raw: bytes) -> bytes:
+    """Return the signed record in the row of a checkpoint, and leave the rest of it; raises DamagedStoreError."""
+    try:
+        fields = decode_own(raw)
+    except FormatError as error:
+        raise DamagedStoreError(f"A checkpoint is not in the form it was written in: {error}.") from error
+    if type(fields) is not list or len(fields) != 11 or type(fields[9]) is not bytes:
+        raise DamagedStoreError("A checkpoint is not in the form it was written in.")
+    return fields[9]
+
+
 def decode_checkpoint(raw: bytes) -> Checkpoint:
     """Return the checkpoint of a row; raises DamagedStoreError."""
     try:

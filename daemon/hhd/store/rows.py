@@ -11,7 +11,7 @@ change is durable when it returns, or at the end of the transaction around it.
 from __future__ import annotations
 
 import hashlib
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Sequence
 from contextlib import AbstractContextManager, contextmanager
 
 from hhd.store.database import ROWS, SPARE, Database
@@ -26,6 +26,9 @@ BLOCK_ENTRIES = 26
 
 REMEMBERED_BYTES_MAX = 32 * 1024 * 1024
 """What a check holds of the rows it opened: those of some 50,000 checkpoints."""
+
+ASKED_AT_ONCE = 256
+"""Names in one query: a page of results is small, and SQLite takes 32,766 at most (999 before 3.32)."""
 
 LEDGER = "ledger"
 NAME_BYTES = 16
@@ -54,8 +57,22 @@ class Rows:
         """Return the value of a row, None if there is no such row; raises DamagedStoreError."""
         name = self.name(table, scope, key)
         sealed = self._database.blob("SELECT sealed FROM rows WHERE name=?", name)
-        if sealed is None:
-            return None
+        return None if sealed is None else self._opened(name, sealed, table)
+
+    def each_of(self, table: str, scope: bytes, keys: Sequence[bytes]) -> Iterator[bytes | None]:
+        """Yield what `get` returns for each of `keys`, asking for many at a time; raises DamagedStoreError."""
+        for begin in range(0, len(keys), ASKED_AT_ONCE):
+            names = [self.name(table, scope, key) for key in keys[begin : begin + ASKED_AT_ONCE]]
+            marks = ",".join("?" * len(names))
+            query = f"SELECT name, sealed FROM rows WHERE name IN ({marks})"
+            found: dict[object, object] = {name: sealed for name, sealed in self._database.each(query, *names)}
+            for name in names:
+                sealed = found.get(name)
+                yield None if sealed is None else self._opened(name, sealed, table)
+
+    def _opened(self, name: bytes, sealed: object, table: str) -> bytes:
+        if not isinstance(sealed, bytes):
+            raise DamagedStoreError(f"Row {name.hex()} of {table} holds something else than bytes; run `hhd check`.")
         known = self._remembered.get(name)
         return known[1] if known is not None and known[0] == sealed else self.opened(name, sealed, table)
 

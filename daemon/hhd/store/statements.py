@@ -153,14 +153,13 @@ class Statements:
         self._rows.remove_log(STATEMENTS, session)
 
     def _each(self, session: SessionId) -> Iterator[Signed]:
-        checkpoints = self._store.checkpoint_ids(session)
-        for entry in checkpoints:
-            raw = self._store.record(entry)
+        with_content: set[bytes] = set()
+        for entry, raw in self._store.records(session):
+            with_content.add(entry)
             if raw is None:
                 raise DamagedStoreError(f"The row of checkpoint {entry.hex()[:16]} is missing; run `hhd check`.")
             if raw:
                 yield opened(entry, raw)
-        with_content = set(checkpoints)
         for one in self._rows.listing(STATEMENTS, session):
             if one not in with_content:
                 yield self._insist(StatementId(one))

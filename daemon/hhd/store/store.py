@@ -15,7 +15,7 @@ from __future__ import annotations
 import hashlib
 import os
 import time
-from collections.abc import Callable, Iterable
+from collections.abc import Callable, Iterable, Iterator
 from contextlib import AbstractContextManager
 from dataclasses import dataclass, replace
 from pathlib import Path
@@ -23,7 +23,7 @@ from typing import TYPE_CHECKING
 
 from hhd.store import locks
 from hhd.store.catalogue import FACTS, HEAD_FACTS, Catalogue
-from hhd.store.checkpoints import Checkpoint, decode_checkpoint, refs_of
+from hhd.store.checkpoints import Checkpoint, decode_checkpoint, record_of, refs_of
 from hhd.store.database import Database
 from hhd.store.errors import BusyError, DamagedStoreError, MissingError, ThinnedError
 from hhd.store.families import Families, Family
@@ -275,7 +275,13 @@ class Store:
     def record(self, checkpoint: StatementId) -> bytes | None:
         """Return the signed record of a checkpoint, empty if it has none, None if there is no such checkpoint."""
         raw = self.rows.get(CHECKPOINT, b"", checkpoint)
-        return None if raw is None else decode_checkpoint(raw).record
+        return None if raw is None else record_of(raw)
+
+    def records(self, session: SessionId) -> Iterator[tuple[CheckpointId, bytes | None]]:
+        """Yield the checkpoints of a session in the order they came, each with what `record` says of it."""
+        ids = self.checkpoint_ids(session)
+        for id, raw in zip(ids, self.rows.each_of(CHECKPOINT, b"", ids), strict=True):
+            yield id, None if raw is None else record_of(raw)
 
     def heads(self, session: SessionId) -> list[CheckpointId]:
         """Return the checkpoints without a child in their own session, in the order they came."""
