@@ -216,3 +216,34 @@ def test_a_name_of_two_ends_in_2_and_one_of_none_in_3_with_one_sentence(hhd: Any
         told = hhd(verb, name, "--json") if verb != "log" else hhd(verb, name)
         assert told.status == status and len(told.err.splitlines()) == 1
     assert "the parser too" in hhd(verb, "the").err and "may mean" in hhd(verb, "the").err
+
+
+def test_log_tells_the_newest_only_where_that_is_asked(hhd: Any) -> None:
+    every = hhd("log", "the parser").out.splitlines()
+    assert hhd("log", "the parser", "-n", "2").out.splitlines() == every[-2:] and len(every) > 2
+    assert hhd("log", "the parser", "--newest", "0").out == ""
+    assert hhd("log", "the parser", "-n", "-1").status == 2
+
+
+def test_heads_have_names_and_are_archived_one_by_one(hhd: Any, both: Apart) -> None:
+    there, session = both.there.hex()[:12], both.made.id.hex()[:12]
+    told = hhd("rename", "the parser", "--head", there, "the rewrite")
+    assert told.out == f"head {there} of {session} is now called the rewrite\n"
+    assert f"{there}  the rewrite  " in hhd("heads", "the parser").out
+    assert "Fixed there." in hhd("show", "the parser", "--head", "the rew").out
+    told = hhd("archive", "the parser", "--head", "the rewrite")
+    assert (
+        told.out
+        == f"head {there} of {session} is archived; hhd archive --undo {session} --head {there} shows it again\n"
+    )
+    told = hhd("heads", "the parser").out
+    assert there not in told and "1 archived one is left out; see --all." in told and ": 1 head\n" in told
+    assert "2 heads" not in hhd("ls").out
+    assert "(archived)" in hhd("heads", "the parser", "--all").out
+    assert hhd("heads", "the parser", "--json").json["left_out"] == 1
+    assert hhd("archive", "the parser", "--head", both.here.hex()).status == 3, "the session goes on from it"
+    assert hhd("archive", "the parser", "--head", "the rewrite", "--undo").status == 0
+    assert "2 heads" in hhd("ls").out
+    told = hhd("rename", "the parser", "--head", "the rewrite", "--none")
+    assert told.out == f"head {there} of {session} has no name now\n"
+    assert hhd("rename", "the parser", "--head", "the rewrite", "x").status == 3

@@ -10,6 +10,8 @@ from tests.node.lines import DESKTOP, Apart, apart, made, service, turn, waits
 
 from hhd.base.errors import UsageError
 from hhd.node import store as door
+from hhd.node.control import ControlService
+from hhd.node.one_hand import is_of_one_hand
 from hhd.store.store import Store
 from hhd_protocol import lineage
 from hhd_protocol.bodies import IntentBody
@@ -69,6 +71,51 @@ def test_following_tells_what_comes_and_ends_when_told_to(store: Store, both: Ap
     assert len(followed) == 9 and followed == told
     position = service(store).log("the parser")[-1].position
     assert list(service(store).follow("the parser", since=position, wait=waits())) == []
+
+
+@pytest.mark.parametrize("count", [0, 1, 2, 5, 100])
+def test_the_newest_are_the_last_of_all_that_is_told(store: Store, both: Apart, count: int) -> None:
+    """In a session of two devices, and in one of a single hand, where no others are read."""
+    alone = made(store, "alone", [turn(n) for n in range(1, 5)])
+    intent = IntentBody(
+        **alone.chain(alone.me.seed), token=alone.create.id, position=9, request=Sha256(bytes(32)), op="x"
+    )
+    store.statements.add(alone.id, alone.said(lineage.sign(intent, alone.me.seed)).raw)
+    alone.work([turn(6), turn(7)], on=store.heads(alone.id)[0])
+    for name in ("the parser", "alone"):
+        every = service(store).log(name)
+        assert service(store).log(name, newest=count) == every[max(0, len(every) - count) :]
+        assert service(store).log(name, since=every[1].position, newest=1) == every[-1:]
+    following = service(store).follow(
+        "alone", newest=count, wait=waits(lambda: alone.work([turn(8)], on=store.heads(alone.id)[0]))
+    )
+    assert len(list(following)) == min(count, 8) + 1
+
+
+def test_the_newest_of_a_session_of_one_hand_are_told_without_the_rest(
+    store: Store, both: Apart, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    alone = made(store, "alone", [turn(n) for n in range(1, 5)])
+    monkeypatch.setattr(ControlService, "_lineage", lambda *_: pytest.fail("the whole lineage is read"))
+    assert len(service(store).log("alone", newest=2)) == 2
+    for change in (
+        lambda: alone.takeover(store.heads(alone.id)[0], prev=alone.create, by=DESKTOP),
+        lambda: alone.work([turn(9)], on=store.heads(alone.id)[0], by=DESKTOP),
+    ):
+        with pytest.raises(pytest.fail.Exception), store.transaction():
+            change()
+            service(store).log("alone", newest=2)
+    with pytest.raises(pytest.fail.Exception):
+        service(store).log("the parser", newest=1)
+
+
+def test_a_checkpoint_signed_twice_at_one_number_is_judged_whole(store: Store) -> None:
+    alone = made(store, "alone", [turn(1)])
+    base, before = store.heads(alone.id)[0], alone.tip()
+    alone.work([turn(2)], on=base)
+    alone.work([turn(3)], on=base, after=before)
+    assert not is_of_one_hand(store, alone.id)
+    assert [one.head for one in service(store).log("alone", newest=2)] == [True, True]
 
 
 def test_a_thinned_checkpoint_is_told_and_marked(store: Store, both: Apart) -> None:

@@ -17,7 +17,7 @@ from typing import Any
 
 import pytest
 from tests.node import lines
-from tests.node.lines import apart, turn
+from tests.node.lines import apart, turn, waits
 
 from hhd import app
 from hhd.base.errors import RefusedError
@@ -170,6 +170,10 @@ def test_a_log_is_followed_over_the_socket_from_where_one_was(made: Any) -> None
         turns = iter([True, True, False])
         assert list(control.follow("the parser", wait=lambda: next(turns))) == whole
         rest = list(control.follow("the parser", since=whole[2].position, wait=lambda: False))
+        for count in (0, 1, 2, 100):
+            assert control.log("the parser", newest=count) == (whole[-count:] if count else [])
+            twice = list(control.follow("the parser", newest=count, wait=waits(lambda: None)))
+            assert twice == (whole[-count:] if count else [])
         assert rest == whole[3:]
 
 

@@ -26,15 +26,18 @@ FOLLOW_SECONDS = 0.25
 @SESSION
 @click.option("-f", "--follow", is_flag=True, help="Go on with what comes, until Ctrl-C.")
 @click.option("--since", metavar="POSITION", help="Only what came after this position, which a log printed.")
+@click.option(
+    "-n", "--newest", type=click.IntRange(min=0), metavar="N", help="The N that came last. Quick, however long it is."
+)
 @click.option("--json", "as_json", is_flag=True, help="Print one JSON object a line.")
-def command(session: str, follow: bool, since: str | None, as_json: bool) -> None:
+def command(session: str, follow: bool, since: str | None, newest: int | None, as_json: bool) -> None:
     """List the checkpoints of SESSION and all else that devices signed in it, in the order it came here.
 
     Each line begins with its position.
     """
     with app.control() as control:
         if not follow:
-            for one in control.log(session, since=since):
+            for one in control.log(session, since=since, newest=newest):
                 _tell(one, as_json)
             return
         with app.stop_on_signals() as stop:
@@ -43,7 +46,7 @@ def command(session: str, follow: bool, since: str | None, as_json: bool) -> Non
                 time.sleep(FOLLOW_SECONDS)
                 return not stop.is_set
 
-            for one in control.follow(session, since=since, wait=wait):
+            for one in control.follow(session, since=since, newest=newest, wait=wait):
                 _tell(one, as_json)
                 if stop.is_set:
                     return

@@ -36,7 +36,7 @@ if TYPE_CHECKING:
     from hhd.node.answers.wished import Wished
     from hhd.node.heads import HeadsOf
     from hhd.node.lineages import Lineage
-    from hhd.node.logbook import Logbook
+    from hhd.node.logbook import Logbook, Position
     from hhd.node.pending import Pending
     from hhd.node.removal import Remover
     from hhd.node.wishes import Wishes
@@ -85,21 +85,26 @@ class ControlService:
         if at is not None:
             yield from transcripts.parts(self.store, self.store.checkpoint(at), start)
 
-    def log(self, name: str, *, since: str | None = None) -> list[Logged]:
-        """Return every statement of a session that came after the position `since`."""
-        found = self._session(name)
-        from hhd.node.logbook import Position
+    def log(self, name: str, *, since: str | None = None, newest: int | None = None) -> list[Logged]:
+        """Return every statement of a session that came after the position `since`; the last `newest` of them."""
+        return self._logged(self._logbook(self._session(name).id), since, newest)[0]
 
-        start = Position() if since is None else Position.parse(since)
-        return self._logbook(found.id).since(start)[0]
-
-    def follow(self, name: str, *, since: str | None = None, wait: Callable[[], bool]) -> Iterator[Logged]:
+    def follow(
+        self, name: str, *, since: str | None = None, newest: int | None = None, wait: Callable[[], bool]
+    ) -> Iterator[Logged]:
         """Yield the same, and then what comes, until `wait`, which waits a moment, returns False."""
-        found = self._session(name)
+        book = self._logbook(self._session(name).id)
+        told, position = self._logged(book, since, newest)
+        yield from told
+        yield from book.follow(position, wait)
+
+    def _logged(self, book: Logbook, since: str | None, newest: int | None) -> tuple[list[Logged], Position]:
         from hhd.node.logbook import Position
 
-        start = Position() if since is None else Position.parse(since)
-        yield from self._logbook(found.id).follow(start, wait)
+        if since is None and newest is not None:
+            return book.newest(newest)
+        told, position = book.since(Position() if since is None else Position.parse(since))
+        return told if newest is None else told[max(0, len(told) - newest) :], position
 
     def heads(self, name: str, *, with_archived: bool = False) -> Heads:
         """Return the heads of a session; those that are archived only `with_archived`."""

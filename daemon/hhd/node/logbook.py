@@ -7,13 +7,14 @@ was signed elsewhere.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Collection, Iterable, Iterator, Mapping
 from dataclasses import dataclass
 
 from hhd.base.errors import UsageError
 from hhd.node.answers.logged import Logged
 from hhd.node.devices import Devices
 from hhd.node.lineages import Lineage
+from hhd.node.one_hand import fits, heads_among, is_of_one_hand
 from hhd.store.errors import MissingError
 from hhd.store.store import Store
 from hhd_protocol.bodies import (
@@ -27,6 +28,7 @@ from hhd_protocol.bodies import (
 )
 from hhd_protocol.ids import CheckpointId, SessionId, StatementId
 from hhd_protocol.lineage import Signed
+from hhd_protocol.statements import Role
 
 KINDS = {
     CreateBody: "create",
@@ -63,6 +65,29 @@ class Position:
         return f"{self.checkpoints}.{self.others}.{self.tombstones}"
 
 
+_Lists = tuple[list[StatementId], list[StatementId], list[StatementId]]
+
+
+def _end(lists: _Lists) -> Position:
+    return Position(checkpoints=len(lists[0]), others=len(lists[1]), tombstones=len(lists[2]))
+
+
+@dataclass(frozen=True, kw_only=True)
+class _Judged:
+    """What statements mean: those that do not count, by the word for it; the heads; the number of a token."""
+
+    standing: Mapping[str, Collection[StatementId]]
+    heads: Collection[StatementId]
+    number: Callable[[StatementId], int | None]
+
+    @classmethod
+    def of(cls, lineage: Lineage) -> _Judged:
+        """All of a session's."""
+        view = lineage.view
+        standing = {"held": view.held, "refused": view.refused, "sealed": view.sealed}
+        return cls(standing=standing, heads=view.heads, number=lineage.number)
+
+
 @dataclass(frozen=True, kw_only=True)
 class Logbook:
     """Tells the log of one session; `read` gives its lineage as it is now, `devices` who is who."""
@@ -75,25 +100,68 @@ class Logbook:
     def since(self, position: Position) -> tuple[list[Logged], Position]:
         """Return what came after `position`, and the position behind it."""
         with self.store.snapshot():
-            lists = (
-                [StatementId(one) for one in self.store.checkpoint_ids(self.session)],
-                self.store.statements.listed(self.session),
-                [one.id for one in self.store.statements.tombstones(self.session)],
-            )
-            end = Position(checkpoints=len(lists[0]), others=len(lists[1]), tombstones=len(lists[2]))
+            lists = self._lists()
+            end = _end(lists)
             if end == position:
                 return [], end
             lineage = self.read()
         signed = {one.id: one for one in lineage.signed}
+        start = (position.checkpoints, position.others, position.tombstones)
+        return self._told(lists, start, signed, _Judged.of(lineage)), end
+
+    def newest(self, count: int) -> tuple[list[Logged], Position]:
+        """Return the `count` statements that came last, and the position behind them.
+
+        Of a session that only this device wrote, no others are read.
+        """
+        with self.store.snapshot():
+            lists = self._lists()
+            start = tuple(max(0, len(ids) - count) for ids in lists)
+            signed = self._of_one_hand({id for ids, seen in zip(lists, start, strict=True) for id in ids[seen:]})
+        if signed is None:
+            found, end = self.since(Position())
+            return found[-count:] if count else [], end
+        judged = _Judged(standing={}, heads=heads_among(signed.values()), number=lambda _: 1)
+        return self._told(lists, start, signed, judged, count), _end(lists)
+
+    def _of_one_hand(self, ids: Iterable[StatementId]) -> dict[StatementId, Signed] | None:
+        """The statements `ids`, if what they mean follows from them alone."""
+        mine = self.devices.members.get(self.store.device)
+        if mine is None or mine.role is not Role.FULL or not is_of_one_hand(self.store, self.session):
+            return None
+        found = [self.store.statements.get(self.session, id) for id in ids]
+        if not all(one is not None and fits(one, self.session, self.store) for one in found):
+            return None
+        return {one.id: one for one in found if one is not None}
+
+    def _lists(self) -> _Lists:
+        return (
+            [StatementId(one) for one in self.store.checkpoint_ids(self.session)],
+            self.store.statements.listed(self.session),
+            self.store.statements.tombstone_ids(self.session),
+        )
+
+    def _told(
+        self,
+        lists: _Lists,
+        start: tuple[int, ...],
+        signed: Mapping[StatementId, Signed],
+        judged: _Judged,
+        count: int | None = None,
+    ) -> list[Logged]:
+        """What came behind `start`, in order; the last `count` of it."""
         checkpoints, others, tombstones = lists
         with_content = set(checkpoints)
         others = [NOWHERE if id in with_content else id for id in others]
-        start = (position.checkpoints, position.others, position.tombstones)
         queues = [
             [(place, signed[id]) for place, id in enumerate(ids[seen:], seen + 1) if id in signed]
             for ids, seen in zip((checkpoints, others, tombstones), start, strict=True)
         ]
-        return [self._logged(one, at, lineage) for one, at in _merged(queues, start)], end
+        merged = list(_merged(queues, start))
+        return [
+            self._logged(one, at, judged)
+            for one, at in (merged if count is None else merged[max(0, len(merged) - count) :])
+        ]
 
     def follow(self, position: Position, wait: Callable[[], bool]) -> Iterator[Logged]:
         """Yield what came after `position`, then what comes, until `wait`, which waits a moment, returns False."""
@@ -103,9 +171,9 @@ class Logbook:
             if not wait():
                 return
 
-    def _logged(self, one: Signed, at: Position, lineage: Lineage) -> Logged:
-        body, view = one.body, lineage.view
-        standing = next((name for name in ("held", "refused", "sealed") if one.id in getattr(view, name)), "counts")
+    def _logged(self, one: Signed, at: Position, judged: _Judged) -> Logged:
+        body = one.body
+        standing = next((name for name, ids in judged.standing.items() if one.id in ids), "counts")
         return Logged(
             position=str(at),
             id=one.id.hex(),
@@ -113,12 +181,12 @@ class Logbook:
             device=self.devices.shown(body.by),
             number=body.seq,
             at_ms=body.at_ms,
-            token=_token(one, lineage),
+            token=_token(one, judged),
             turn=isinstance(body, CheckpointBody) and body.turn,
             effects=_effects(one),
             standing=standing,
             thinned=isinstance(body, CheckpointBody) and self._thinned(CheckpointId(one.id)),
-            head=one.id in view.heads,
+            head=one.id in judged.heads,
             note=self._note(one),
         )
 
@@ -148,14 +216,14 @@ class Logbook:
                 return ""
 
 
-def _token(one: Signed, lineage: Lineage) -> int | None:
+def _token(one: Signed, judged: _Judged) -> int | None:
     match one.body:
         case CreateBody():
             return 1
         case ReleaseBody(number=number) | TakeoverBody(number=number) | TombstoneBody(number=number):
             return number
         case CheckpointBody(token=token) | IntentBody(token=token) | ReceiptBody(token=token):
-            return lineage.number(token)
+            return judged.number(token)
 
 
 def _effects(one: Signed) -> tuple[tuple[int, str], ...]:

@@ -44,17 +44,22 @@ class Remote:
         """As `ControlService.transcript`."""
         yield from self._stream(bytes, "transcript", name=name, head=head)
 
-    def log(self, name: str, *, since: str | None = None) -> list[Logged]:
+    def log(self, name: str, *, since: str | None = None, newest: int | None = None) -> list[Logged]:
         """As `ControlService.log`."""
-        return list(self._stream(Logged, "log", name=name, since=since))
+        return list(self._stream(Logged, "log", name=name, since=since, newest=newest))
 
-    def follow(self, name: str, *, since: str | None = None, wait: Callable[[], bool]) -> Iterator[Logged]:
+    def follow(
+        self, name: str, *, since: str | None = None, newest: int | None = None, wait: Callable[[], bool]
+    ) -> Iterator[Logged]:
         """As `ControlService.follow`: the log is asked for again after each `wait`."""
         session = None
+        asked = None if newest is None else max(newest, 1)  # Of none, the last says from where to go on.
         while True:
-            for one in self._stream(Logged, "log", name=session or name, since=since):
-                yield one
+            for one in self._stream(Logged, "log", name=session or name, since=since, newest=asked):
                 since = one.position
+                if asked is None or newest:
+                    yield one
+            asked = None
             if not wait():
                 return
             session = session or self.show(name).session  # However titles change, it is followed.

@@ -126,8 +126,8 @@ class Verbs:
             if start == at:
                 return
 
-    async def _log(self, name: str, since: str | None = None) -> AsyncIterator[Value]:
-        for one in await self._look(lambda control: control.log(name, since=since)):
+    async def _log(self, name: str, since: str | None = None, newest: int | None = None) -> AsyncIterator[Value]:
+        for one in await self._look(lambda control: control.log(name, since=since, newest=newest)):
             yield mapping.to_value(one)
 
     async def _export(self, **given: Any) -> AsyncIterator[Value]:
