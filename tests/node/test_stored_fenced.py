@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import os
+import shutil
 from collections.abc import Iterator
 from dataclasses import dataclass
 from pathlib import Path
@@ -15,7 +16,7 @@ from tests.node.test_run import GLOB, Person
 
 from hhd.base.errors import RefusedError
 from hhd.identity.key import Identity
-from hhd.node import listing, sessions
+from hhd.node import listing, sessions, turning
 from hhd.node.listing import State
 from hhd.node.members import Member
 from hhd.node.refused import FencedError
@@ -165,3 +166,63 @@ def test_statements_of_others_that_take_nothing_over_do_not_stop_a_session(lapto
         laptop.store.statements.add(session, lineage.sign(stray, DESKTOP.seed).raw)
         assert run.go().status == 0
     assert len(sessions.view(laptop.store, laptop.me, session).refused) == 1
+
+
+@dataclass
+class Restored:
+    """A laptop whose store was put back to a copy made while the session waited with its first command."""
+
+    laptop: Laptop
+    session: SessionId
+    lost: list[lineage.Signed]
+
+    def told(self) -> None:
+        """A peer gives back what this device had signed since the copy was made."""
+        for one in self.lost:
+            self.laptop.store.statements.add(self.session, one.raw)
+
+
+@pytest.fixture
+def restored(laptop: Laptop) -> Restored:
+    """After the copy, the first of two commands ran, and its answer was in a checkpoint."""
+    session, rules, kept = laptop.create(), laptop.rules, laptop.folder / "copy"
+    laptop.rules = {"allow": []}
+    laptop.go(session)
+    here, before = laptop.store.folder, {one.id for one in statements(laptop, session)}
+    laptop.store.close()
+    shutil.copytree(here, kept)
+    laptop.store = Store.open(here, seed=laptop.me.seed, limits=laptop.limits)
+    laptop.rules = rules
+    assert laptop.go(session).status == 0 and (laptop.repo / "runs").read_text() == "x\nx\n"
+    lost = [one for one in statements(laptop, session) if one.id not in before]
+    laptop.store.close()
+    shutil.rmtree(here)
+    kept.rename(here)
+    laptop.store = Store.open(here, seed=laptop.me.seed, limits=laptop.limits)
+    return Restored(laptop=laptop, session=session, lost=lost)
+
+
+def test_a_restored_store_that_is_shown_what_it_lost_reads_and_runs_nothing(restored: Restored) -> None:
+    laptop, session = restored.laptop, restored.session
+    tip = laptop.store.statements.tip(session, laptop.me.id)
+    restored.told()
+    with pytest.raises(RefusedError, match="this store was rolled back"):
+        laptop.go(session)
+    assert (laptop.repo / "runs").read_text() == "x\nx\n"
+    assert laptop.store.statements.tip(session, laptop.me.id) == tip
+    entries = laptop.store.heads(session)
+    turning.turn_to(laptop.store, laptop.me, session, entries[0], "from what is here")
+    ended = laptop.go(session)
+    assert ended.status == 5, "the command may have run, and did"
+    assert (laptop.repo / "runs").read_text() == "x\nx\n"
+    view = sessions.view(laptop.store, laptop.me, session)
+    assert view.token is not None and view.token.number == 2 and not view.rolled_back, "the chain does not fork"
+    assert len(view.heads) == 2, "what was lost is a head, until its content comes"
+
+
+def test_a_restored_store_that_nobody_shows_anything_goes_on_as_it_was(restored: Restored) -> None:
+    """The limit that the README states, and the positive control of the test above."""
+    assert restored.laptop.go(restored.session).status == 0
+    assert (restored.laptop.repo / "runs").read_text() == "x\nx\nx\nx\n"
+    view = sessions.view(restored.laptop.store, restored.laptop.me, restored.session)
+    assert view.token is not None and view.token.number == 1

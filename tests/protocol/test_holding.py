@@ -321,6 +321,19 @@ def test_a_head_that_is_not_here_cannot_be_gone_on_from() -> None:
     assert _refusal(desktop, TakeOver(head=None, reason="")) is Why.HEAD_NOT_HERE
 
 
+def test_nothing_stands_on_a_checkpoint_whose_content_is_not_here() -> None:
+    part = _asked(_asked(_part()), E2)
+    main = part.known.view.main
+    assert main is not None and part.leg is not None
+    (parent,) = part.known.statements[main].parents  # type: ignore[union-attr]
+    bare = replace(part, bare=frozenset({main}))
+    assert [_refusal(bare, wish) for wish in (Append(), TakeOver(head=None, reason="r"))] == [Why.HEAD_NOT_HERE] * 2
+    assert _refusal(bare, TakeOver(head=main, reason="r")) is Why.HEAD_NOT_HERE
+    taken = _carry_out(replace(bare, leg=None), TakeOver(head=parent, reason="r"))
+    assert taken.closing() is None, "it is owed, and cannot be written here"
+    assert replace(taken, bare=frozenset()).closing() is not None
+
+
 def test_what_runs_from_an_older_state_is_loaded_again() -> None:
     laptop = _carry_out(_part(), Append())
     away = _carry_out(laptop, Release(to=DESKTOP, transfer=TRANSFER))

@@ -44,8 +44,17 @@ class Doors:
         whole = known(self._store, self._me, self._session, self.kinds)
         tip = self._store.statements.tip(self._session, self._me.id)
         around = Around(woke_ms=_STARTED_MS, attached=True)
-        part = Part(me=self._me.id, known=whole, tip=None if tip is None else tip.id, around=around, leg=leg)
-        self.part = part.loaded() if leg is None else part
+        checkpoints = {id for id, fact in whole.statements.items() if isinstance(fact, Checkpoint)}
+        part = Part(
+            me=self._me.id,
+            known=whole,
+            tip=None if tip is None else tip.id,
+            around=around,
+            leg=leg,
+            bare=frozenset(checkpoints.difference(self._store.checkpoint_ids(self._session))),
+        )
+        # Where nothing may be appended nothing is loaded: the line's end may be one whose content is not here.
+        self.part = part.loaded() if leg is None and part.may_append() is None else part
         before = None if part.after is None else self._store.statements.get(self._session, part.after)
         self.seq = 0 if before is None else before.body.seq + 1
         self._revision = self._counted()

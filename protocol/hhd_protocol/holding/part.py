@@ -76,7 +76,8 @@ class Part:
     `tip`: the last statement that *this store* signed, None before the first; own statements that it does not lead
     to came from elsewhere. `acknowledged_by`: members that said a checkpoint of this session is durable there.
     `denied`: tokens that, as a peer showed, this device held before its store was rolled back ("already taken"); kept
-    on disk. `leg`: None when nothing is, or was, advanced here.
+    on disk. `leg`: None when nothing is, or was, advanced here. `bare`: checkpoints of which only the record is here:
+    nothing can stand on them here.
     """
 
     me: DeviceId
@@ -86,6 +87,7 @@ class Part:
     acknowledged_by: frozenset[DeviceId] = frozenset()
     denied: frozenset[StatementId] = frozenset()
     leg: Leg | None = None
+    bare: frozenset[StatementId] = frozenset()
 
     def learned(self, *statements: Fact) -> Part:
         """The part that also knows `statements`, whoever sent them; itself when they are known."""
@@ -185,7 +187,7 @@ class Part:
         if head is None:
             return self._no_tip()
         known = isinstance(self.known.statements.get(head), Checkpoint)
-        return None if known and head not in view.held | view.refused else Refusal(why=Why.HEAD_NOT_HERE)
+        return None if known and head not in view.held | view.refused | self.bare else Refusal(why=Why.HEAD_NOT_HERE)
 
     def replied_to(self, effect: EffectId) -> bool:
         """Whether its reply is here, in no checkpoint yet."""
@@ -212,7 +214,7 @@ class Part:
             if at_leg is not None and at_leg.running is not None:
                 continue
             head = self._own_tip(token) if at_leg is None else at_leg.head
-            if head is not None and head not in self.known.statements:
+            if head is not None and (head not in self.known.statements or head in self.bare):
                 continue
             line = self.known.progress(head)
             journal = self._journal(token.id, line, at_leg)
@@ -259,7 +261,7 @@ class Part:
         record = self.highest()
         assert record is not None
         if view.main is not None:
-            return None
+            return Refusal(why=Why.HEAD_NOT_HERE) if view.main in self.bare else None
         if record.head is not None and (
             record.head not in self.known.statements or record.head in view.held | view.refused
         ):
