@@ -12,6 +12,7 @@ from tests.workspace.by_hand import Pieces, capture, everything, git, git_looks,
 from tests.workspace.table import STATES, made
 
 from hhd.base.errors import RefusedError
+from hhd.workspace import git as runner
 from hhd.workspace import planning
 from hhd.workspace.errors import NotOurs
 from hhd.workspace.index_file import decode
@@ -142,13 +143,60 @@ def test_a_folder_of_which_not_all_could_be_read_is_left_alone(tmp_path: Path) -
     pieces = Pieces()
     source, target = made(tmp_path / "source", "dirty"), repository(tmp_path / "target")
     before, wanted, now = everything(target), capture(source, pieces), capture(target, pieces)
-    for reason in (Reason.UNREADABLE, Reason.CHANGING):
-        blind = replace(now, left_out=(LeftOut(path=b"dir/b.txt", reason=reason),))
+    unread = (LeftOut(path=b"dir/b.txt", reason=one) for one in (Reason.UNREADABLE, Reason.CHANGING))
+    for blind in (*(replace(now, left_out=(one,)) for one in unread), replace(now, left_out_more=1)):
         with pytest.raises(NotOurs, match="could be read"):
             write(wanted, pieces, target, now=blind, last=blind)
     assert everything(target) == before
     write(wanted, pieces, target, now=replace(now, left_out=(LeftOut(path=b"kept", reason=Reason.IGNORED),)))
     assert looks(target) == looks(source)
+
+
+@pytest.mark.parametrize(
+    ("words", "said"),
+    [
+        (("update-index", "--assume-unchanged", "dir/b.txt"), "the index was changed"),
+        (("rm", "-q", "--cached", "dir/b.txt"), "the index was changed"),
+        (("checkout", "-q", "-b", "other"), "HEAD was moved"),
+    ],
+)
+def test_what_git_changed_after_the_look_is_kept(tmp_path: Path, words: tuple[str, ...], said: str) -> None:
+    pieces = Pieces()
+    source, target = made(tmp_path / "source", "dirty"), repository(tmp_path / "target")
+    wanted, now = capture(source, pieces), capture(target, pieces)
+    git(target, *words)
+    before = everything(target)
+    with pytest.raises(NotOurs, match=said):
+        write(wanted, pieces, target, now=now)
+    assert everything(target) == before
+
+
+def test_a_branch_whose_name_another_excludes_is_seen_before_anything_is_written(tmp_path: Path) -> None:
+    pieces = Pieces()
+    source, target = made(tmp_path / "source", "dirty"), repository(tmp_path / "target")
+    git(source, "branch", "-m", "topic/one")
+    git(target, "branch", "topic")
+    before, wanted = everything(target), capture(source, pieces)
+    with pytest.raises(NotOurs, match="excludes"):
+        write(wanted, pieces, target, now=capture(target, pieces))
+    assert everything(target) == before
+    git(target, "branch", "-D", "topic")
+    write(wanted, pieces, target, now=capture(target, pieces))
+    assert looks(target) == looks(source)
+
+
+def test_a_repository_that_git_does_not_trust_is_left_alone_with_its_reason(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    pieces = Pieces()
+    source, target = made(tmp_path / "source", "dirty"), repository(tmp_path / "target")
+    wanted, now = capture(source, pieces), capture(target, pieces)
+    before = everything(target)
+    monkeypatch.setitem(runner._ENVIRONMENT, "GIT_TEST_ASSUME_DIFFERENT_OWNER", "1")
+    with pytest.raises(NotOurs, match=r"git said: fatal: .*ownership"):
+        write(wanted, pieces, target, now=now)
+    monkeypatch.undo()
+    assert everything(target) == before
 
 
 def test_a_part_on_another_file_system_is_left_alone(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:

@@ -170,6 +170,7 @@ class Git:
 
 
 def said(stderr: bytes) -> str:
-    """The last line of what git said, in a form that can be shown."""
+    """The line of what git said that says what is wrong, else the last, in a form that can be shown."""
     lines = [line for line in stderr.strip().splitlines() if line]
+    lines = [line for line in lines if line.startswith((b"fatal: ", b"error: "))] or lines
     return visible_bytes(lines[-1])[:300] if lines else ""

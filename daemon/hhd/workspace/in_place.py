@@ -153,8 +153,14 @@ class _Work:
             release_lock(self.git_dir / "index.lock", self.token)
 
     def _own_git_dir(self) -> Path:
-        top, own = self.git.line("rev-parse", "--show-toplevel"), self.git.line("rev-parse", "--absolute-git-dir")
-        if top is None or own is None or Path(top).resolve() != self.folder.resolve():
+        try:
+            top, own = (
+                os.fsdecode(self.git.run("rev-parse", word).rstrip(b"\n"))
+                for word in ("--show-toplevel", "--absolute-git-dir")
+            )
+        except GitFailed as error:  # Somebody else's, say, which git does not work in.
+            raise NotOurs(f"{self.folder} is left alone. git said: {error}") from error
+        if Path(top).resolve() != self.folder.resolve():
             raise NotOurs(f"{self.folder} is left alone: it is not the top of a repository.")
         for name in gitdir.REFUSED:
             if os.path.lexists(Path(own) / os.fsdecode(name)):
