@@ -11,6 +11,7 @@ from tests.workspace.table import made
 
 from hhd.cli import run
 from hhd.node import store as door
+from hhd.node import workspaces
 from hhd_protocol.ids import ObjectName
 
 
@@ -155,18 +156,34 @@ def test_a_place_that_cannot_be_written_is_refused(tmp_path: Path, capsys: pytes
     assert status == 3 and "cannot be written" in str(said["error"])
 
 
+def damage(capture: str) -> None:
+    """Change one byte of a capture in the store."""
+    with door.opened() as store:
+        sealed = store.objects.raw(ObjectName(bytes.fromhex(capture)))
+    assert sealed is not None
+    file = door.store_folder() / "store.db"
+    raw = bytearray(file.read_bytes())
+    raw[raw.index(sealed[60:100]) + 5] ^= 1  # In its head, which says what it holds.
+    file.write_bytes(raw)
+
+
+def test_a_damaged_capture_of_one_folder_is_in_nobody_elses_way(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    one, other = repository(tmp_path / "one"), repository(tmp_path / "other")
+    first = str(hhd(capsys, "capture", str(one))[1]["capture"])
+    hhd(capsys, "capture", str(other))
+    damage(first)
+    with workspaces.opened() as verbs:
+        assert [known.folder for known in verbs._known()] == [other]
+
+
 def test_a_folder_whose_last_capture_is_damaged_is_captured_anew(
     tmp_path: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:
     source = made(tmp_path / "source", "dirty")
     first = str(hhd(capsys, "capture", str(source))[1]["capture"])
-    with door.opened() as store:
-        sealed = store.objects.raw(ObjectName(bytes.fromhex(first)))
-    assert sealed is not None
-    file = door.store_folder() / "store.db"
-    raw = bytearray(file.read_bytes())
-    raw[raw.index(sealed[-40:]) + 20] ^= 1
-    file.write_bytes(raw)
+    damage(first)
     assert hhd(capsys, "show", first[:12])[0] == 1
     status, kept = hhd(capsys, "capture", str(source))
     assert status == 0 and kept["capture"] != first

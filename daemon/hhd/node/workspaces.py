@@ -269,7 +269,7 @@ class Workspaces:
         for seen in Folders(self.store).all():
             if seen.folder in folders or not seen.folder.is_dir():
                 continue
-            with contextlib.suppress(MissingError, ThinnedError):
+            with contextlib.suppress(MissingError, ThinnedError, DamagedStoreError):
                 repository = self._reader(seen).capture().repository
                 if repository is not None:
                     folders[seen.folder] = identity.known(seen.folder, repository)
