@@ -333,9 +333,10 @@ class Workspaces:
         try:
             newest = self._of_session(found.session.hex())
             was = newest.reader.capture()
+            now = self._now(folder, newest, newest)
         except (RefusedError, MissingError, ThinnedError):
             return None
-        return newest if same_state(capture(folder, was, self._ids(newest.family)), was) else None
+        return newest if same_state(now, was) else None
 
     def _last(self, folder: Path, family: FamilyId | None) -> _Found | None:
         """The newest capture of `folder` (of `family`) that is here."""
