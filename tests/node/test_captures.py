@@ -315,3 +315,25 @@ def test_to_say_where_a_session_from_elsewhere_works_is_not_to_agree_to_it(lapto
         with pytest.raises(RefusedError, match="was not made here"):
             laptop.go(one, person)
         assert "Go on with it?" in person.screen
+
+
+@needs_agent
+def test_a_session_that_comes_to_rest_with_nothing_to_save_still_names_its_folder_and_only_if_it_changed(
+    laptop: Laptop,
+) -> None:
+    laptop.script = [says(text("Done."))]
+    session = laptop.create()
+    with laptop.run(session) as run:
+        keeper = run.session.keeper
+        one, _ = captures(laptop, session, Clock())
+        keeper.captures = one  # type: ignore[attr-defined]
+        run.go()
+        (laptop.repo / "f").write_bytes(b"late")
+        one.after_effect()
+        for _ in range(2):
+            run.session.flush()
+            points = laptop.store.checkpoint_ids(session)
+            assert read(laptop, session, laptop.store.checkpoint(points[-1]).workspace)[1] == {b"f": b"late"}
+            one.after_effect()
+        run.session.flush()
+        assert laptop.store.checkpoint_ids(session) == points

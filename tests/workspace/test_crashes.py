@@ -5,6 +5,7 @@ from __future__ import annotations
 import os
 import shutil
 import signal
+import time
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass
 from pathlib import Path
@@ -18,7 +19,7 @@ from hhd.base.errors import UserError
 from hhd.workspace import switcher
 from hhd.workspace.errors import LeftBetween
 from hhd.workspace.materialise import held, materialise, recover
-from hhd.workspace.pending import pending_folder
+from hhd.workspace.pending import Pending, pending_folder
 from hhd.workspace.switch import PUT
 from hhd.workspace.switcher import Switcher
 from hhd_protocol.workspace import Capture
@@ -139,7 +140,7 @@ SHORTER_MAX = 12
 
 def _sample(total: int, step: int) -> Iterator[int]:
     yield from range(step // 2, total - 6, step)
-    yield from range(total - 6, total, 1 if step == 1 else 3)
+    yield from range(total - 6, total, 1 if step <= 2 else 3)
 
 
 def _kill_everywhere(scene: Scene, tmp_path: Path, step: int) -> None:
@@ -358,3 +359,30 @@ def test_what_a_person_saves_while_it_is_taken_back_is_kept_and_what_it_replaced
     assert str(stage) in str(caught.value)
     assert b"a\n" in {one.read_bytes() for one in (stage / "new").iterdir() if one.is_file()}
     assert recover() == [] and not (at / ".git/index.lock").exists()
+
+
+def test_a_git_that_outlives_its_killed_parent_leaves_nothing_behind(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    stage = tmp_path / ".target.hhd-1"
+    with held(tmp_path / "target") as place:
+        place.save(Pending(folder=tmp_path / "target", stage=stage))
+    stage.mkdir()
+    writes = iter([True, True, False])
+    real = shutil.rmtree
+
+    def removed(path: Path, **more: bool) -> None:
+        real(path, **more)
+        if next(writes):
+            (path / "objects").mkdir(parents=True)
+
+    monkeypatch.setattr(shutil, "rmtree", removed)
+    monkeypatch.setattr(time, "sleep", lambda _: None)
+    assert len(recover()) == 1 and not stage.exists() and recover() == []
+    stage.mkdir()
+    with held(tmp_path / "target") as place:
+        place.save(Pending(folder=tmp_path / "target", stage=stage))
+    monkeypatch.setattr(shutil, "rmtree", lambda *_, **__: None)
+    assert len(recover()) == 1 and stage.exists(), "what cannot go yet"
+    monkeypatch.setattr(shutil, "rmtree", real)
+    assert len(recover()) == 1 and not stage.exists() and recover() == [], "is not forgotten"

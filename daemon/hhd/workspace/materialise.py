@@ -11,6 +11,7 @@ folder, or a sentence to the person.
 from __future__ import annotations
 
 import shutil
+import time
 from dataclasses import dataclass
 from pathlib import Path
 
@@ -23,6 +24,9 @@ from hhd.workspace.pending import Pending, Place, held, left_behind
 from hhd.workspace.switcher import Switcher
 from hhd.workspace.written import Written
 from hhd_protocol.workspace import Capture
+
+REMOVALS_MAX, REMOVAL_SECONDS = 20, 0.05
+"""How often a stage is removed, and what is waited in between: an orphaned git ends at its next read or write."""
 
 __all__ = ["Recovered", "held", "materialise", "recover"]
 
@@ -103,11 +107,18 @@ def finish(place: Place) -> Recovered | None:
 
 
 def _end(pending: Pending, place: Place, *, keep: bool) -> None:
-    """As at the end of a change that was not interrupted: the record last, so that nothing stays behind unnoticed."""
+    """As at the end of a change that was not interrupted: the record last, so that nothing stays behind unnoticed.
+
+    A git that the dead process had started may still write into the stage. What cannot go stays for the next start.
+    """
     if pending.lock is not None and pending.lock.parent.is_dir():
         release_lock(pending.lock, pending.token)
     if keep:
         place.clear()
         return
-    shutil.rmtree(pending.stage, ignore_errors=True)
-    place.clear()
+    for _ in range(REMOVALS_MAX):
+        shutil.rmtree(pending.stage, ignore_errors=True)
+        if not pending.stage.exists():
+            place.clear()
+            return
+        time.sleep(REMOVAL_SECONDS)

@@ -90,10 +90,15 @@ def pending_folder() -> Path:
 
 @contextlib.contextmanager
 def held(folder: Path) -> Iterator[Place]:
-    """Hold the place of `folder` while the block lasts; raises RefusedError if another process does."""
+    """Hold the place of `folder` while the block lasts; raises RefusedError if another process does, or it cannot."""
     whole = folder.parent.resolve() / folder.name
     name = hashlib.sha256(os.fsencode(whole)).hexdigest()[:32]
-    with _locked(name) as free:
+    with contextlib.ExitStack() as stack:
+        try:
+            free = stack.enter_context(_locked(name))
+        except OSError as error:
+            words = f"hhd's own folder cannot be written ({error.strerror}); nothing was changed in {folder}."
+            raise RefusedError(words) from error
         if not free:
             raise RefusedError(f"Another hhd is writing into {folder}; nothing was changed. Try again later.")
         yield Place(name)
