@@ -289,7 +289,15 @@ def test_one_kind_of_verb_does_not_wait_for_another() -> None:
 def test_lists_come_back_as_they_were_and_others_are_refused(made: Any) -> None:
     found = overview.overview("")
     assert found.sessions and Overview.of(found.value()) == found
-    for name, wrong in (("rows", [[1]]), ("rows", None), ("names", {1: "x"}), ("device", "x"), ("questions", True)):
+    for name, wrong in (
+        ("rows", b"\x81\x81\x01"),
+        ("rows", b"\xff"),
+        ("rows", b"\xf6"),
+        ("rows", None),
+        ("names", {1: "x"}),
+        ("device", "x"),
+        ("questions", True),
+    ):
         with pytest.raises(FormatError):
             Overview.of({**found.value(), name: wrong})  # type: ignore[dict-item]
     with pytest.raises(FormatError):

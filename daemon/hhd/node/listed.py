@@ -177,7 +177,7 @@ class Overview(NamedTuple):
     def value(self) -> Value:
         """Return the same as a value of a message (`spec/control.md`, Lists)."""
         return {
-            "rows": [one.row for one in self.sessions],
+            "rows": encode([one.row for one in self.sessions]),
             "names": {key: name for key, name in self.names.items()},
             "device": self.device,
             "questions": self.questions,
@@ -188,10 +188,13 @@ class Overview(NamedTuple):
     def of(cls, value: Value) -> Overview:
         """Return what `value` gave; raises FormatError, NewerVersionError."""
         match value:
-            case {"rows": list(rows), "names": dict(names), "device": bytes(device), **counts}:
-                sessions = list(of_rows(rows)) if rows else []
+            case {"rows": bytes(raw), "names": dict(names), "device": bytes(device), **counts}:
+                rows = decode_own(raw)  # Checked by columns: in canonical form or not, each says one thing only.
             case _:
                 raise FormatError("the list is none")
+        if type(rows) is not list:
+            raise FormatError("the rows of the list are none")
+        sessions = list(of_rows(rows)) if rows else []
         if counts.keys() != {"questions", "archived"} or set(map(type, counts.values())) != {int}:
             raise FormatError("the list has other fields than it should have")
         if set(map(type, names)) - {bytes} or set(map(type, names.values())) - {str}:
