@@ -21,6 +21,7 @@ from hhd.node.listing import State
 from hhd.node.sessions import StoredSession
 from hhd.node.standing import Step
 from hhd.node.stored_session import StoreKeeper
+from hhd.node.turning import turn_to
 from hhd.runtime.outcomes import Slice, StopFlag
 from hhd.store.check import Check
 from hhd.store.errors import BusyError
@@ -217,3 +218,18 @@ def test_a_busy_program_cut_anywhere_is_in_the_store_what_it_is_in_a_capsule(lap
                     assert sessions.loaded(laptop.store, session, head).content_digest() == digests[number]
                     number += 1
     assert number > 5
+
+
+def test_a_model_call_that_another_line_made_too_is_made_again_on_this_one(laptop: Laptop) -> None:
+    laptop.script = [GLOB, says(text("One."))]
+    session = laptop.create()
+    laptop.go(session)
+    other = laptop.store.heads(session)
+    for checkpoint in laptop.store.checkpoint_ids(session):
+        standing = sessions.loaded(laptop.store, session, checkpoint)
+        if standing.journal.settled == 2 and standing.journal.pending is None:
+            turn_to(laptop.store, laptop.me, session, checkpoint, "another way")
+            break
+    ended = laptop.go(session)
+    assert (ended.end, ended.status) == (End.WAITING, 0), ended
+    assert set(laptop.store.heads(session)) > set(other)

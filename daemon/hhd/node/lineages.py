@@ -68,7 +68,7 @@ def lineage_of(
         signed = tuple(store.statements.all(session))
     facts = {one.id: lineage.fact(one, _holds(one, members, store.device)) for one in signed}
     roles = {device: member.role for device, member in members.items()}
-    known = Known(session=StatementId(session), members=roles, statements=facts, kinds=kinds or {})
+    known = Known(session=StatementId(session), members=roles, statements=facts, kinds={} if kinds is None else kinds)
     return Lineage(session=session, signed=signed, known=known)
 
 
