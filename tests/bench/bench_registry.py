@@ -81,6 +81,9 @@ def lists() -> None:
         store.catalogue.refill(
             (one.id, one.encoded()) for one in (listed(n, store.device, dice) for n in range(SESSIONS))
         )
+    # A program that is installed has its bytecode; where Python is told to write none, compiling would be measured.
+    os.environ.pop("PYTHONDONTWRITEBYTECODE", None)
+    os.environ["PYTHONPYCACHEPREFIX"] = os.path.join(os.environ["HHD_CACHE_HOME"], "bytecode")
     command = (sys.executable, "-m", "hhd", "ls")
     figures = paired(process(*command), process(sys.executable, "-c", "import click"), n=40, warmup=3)
     report(
