@@ -7,6 +7,16 @@ from collections.abc import Generator
 from pathlib import Path
 
 import pytest
+from hypothesis import HealthCheck, settings
+
+# How long an example takes says how busy the machine is, and nothing of what is under test.
+settings.register_profile(
+    "any-machine",
+    parent=settings.get_profile(settings.get_current_profile_name()),
+    deadline=None,
+    suppress_health_check=[HealthCheck.too_slow],
+)
+settings.load_profile("any-machine")
 
 
 @pytest.fixture(autouse=True)
