@@ -96,6 +96,13 @@ def attributes_that_only_the_index_has(folder: Path) -> None:
 
 
 @state
+def a_packed_branch_with_an_empty_folder_in_its_place(folder: Path) -> None:
+    git(folder, "pack-refs", "--all")
+    (folder / ".git/refs/heads/main").mkdir()
+    (folder / "one").write_bytes(b"changed\n")
+
+
+@state
 def links(folder: Path) -> None:
     (folder / "inside").symlink_to("sub/two")
     (folder / "outside").symlink_to("/etc/passwd")

@@ -103,9 +103,10 @@ def _write_new(temp: Path, pieces: Iterable[Buffer], mode: int, opened: Callable
 def open_plain(path: Path) -> BinaryIO:
     """Open `path` to read it; raises OSError, also for what is no file: a pipe there would wait for ever."""
     fd = os.open(path, os.O_RDONLY | os.O_NONBLOCK | os.O_NOCTTY | os.O_CLOEXEC)
-    if not stat.S_ISREG(os.fstat(fd).st_mode):
+    mode = os.fstat(fd).st_mode
+    if not stat.S_ISREG(mode):
         os.close(fd)
-        raise OSError(errno.EINVAL, "It is no file", str(path))
+        raise OSError(errno.EISDIR if stat.S_ISDIR(mode) else errno.EINVAL, "It is no file", str(path))
     return os.fdopen(fd, "rb")
 
 

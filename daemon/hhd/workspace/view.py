@@ -138,8 +138,8 @@ class View:
         try:
             with open_plain((self.place.common if shared else self.place.git_dir) / name) as source:
                 raw = source.read(_COPIED_BYTES_MAX + 1)
-        except (FileNotFoundError, NotADirectoryError):
-            return b""
+        except (FileNotFoundError, NotADirectoryError, IsADirectoryError):
+            return b""  # An empty folder may stand where a branch has been packed away.
         except OSError as error:
             raise self.refused(error) from error
         if len(raw) > _COPIED_BYTES_MAX:
@@ -188,13 +188,14 @@ class View:
 
     def _head(self) -> bytes | None:
         """The commit that HEAD stands on; None only where it is sure that its branch has none yet."""
+        name = os.fsdecode(self.branch or b"")
+        loose = self.copied(name) if name and "\0" not in name else b""  # Before git, which would wait at a pipe.
         out = self._own("rev-parse", "--quiet", "--verify", "HEAD^{commit}")
         if out:
             return bytes.fromhex(out.strip().decode("ascii"))
         if self.branch is None:
             raise self.refused(ValueError("HEAD stands on no commit and on no branch"))
-        name = os.fsdecode(self.branch)
-        if "\0" in name or self._own("for-each-ref", "--count=1", "--format=x", name) != b"" or self.copied(name):
+        if "\0" in name or loose or self._own("for-each-ref", "--count=1", "--format=x", name) != b"":
             raise self.refused(ValueError("HEAD leads to no commit that can be read (git fsck says more)"))
         return None
 
