@@ -89,6 +89,10 @@ SHOWS_NONE: Mapping[str, Call] = {
     "gc": lambda w: ["gc", "--dry-run"],
     "du": lambda w: ["du"],
     "paths": lambda w: ["paths"],
+    "status": lambda w: ["status"],
+    "up": lambda w: ["up", "--help"],
+    "down": lambda w: ["down", "--help"],
+    "daemon": lambda w: ["daemon", "--help"],
 }
 CONVERSATIONS = ("run", "show", "resume", "capsule", "approve", "deny", "settle", "diff")
 
