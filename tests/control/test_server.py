@@ -234,6 +234,20 @@ def test_told_to_end_it_finishes_what_it_has_begun_and_refuses_the_rest(served: 
     assert said[0] == {"id": 0, "result": "waited"} and said[1]["error"]["exit"] == 3
 
 
+def test_of_what_takes_longer_than_the_end_nothing_is_said_since_nothing_is_known(tmp_path: Path) -> None:
+    with Served(tmp_path, Bounds(end_seconds=0.2)) as served:
+        raw = served.raw()
+        raw.socket.sendall(HELLO)
+        raw.ask(0, "wait")
+        served.until(lambda: served.made.began)
+        with served.client() as other:
+            assert other.ask("down", {}) is True
+        said = []
+        while (value := raw.hear()) is not None:
+            said.append(value)
+        assert said == [{"versions": [1], "hhd": "1.0"}]  # To a client that is an uncertain change.
+
+
 def test_the_bounds_are_those_of_the_spec() -> None:
     spec = (Path(__file__).parents[2] / "protocol/spec/control.md").read_text()
     said = {name: float(value) for name, value in re.findall(r"^\| `([a-z_]+)`[^|]* \| (\d+) \|", spec, re.M)}
