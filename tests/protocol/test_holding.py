@@ -245,6 +245,25 @@ def test_a_session_is_released_to_another_full_member_only(to: DeviceId) -> None
     assert part.may_release(DESKTOP, 0) is None
 
 
+def test_a_session_is_not_released_to_a_revoked_device() -> None:
+    part = _asked(_part())
+    out = Revocation(id=_sid("out"), by=LAPTOP, after=part.after, signature_good=True, device=DESKTOP, last=None)
+    assert part.may_release(DESKTOP, 0) is None
+    assert _refusal(part.signed(out), Release(to=DESKTOP, transfer=TRANSFER)) is Why.NO_TARGET
+
+
+def test_a_takeover_follows_the_winner_of_a_tie() -> None:
+    part = _part(members={**FULL, PHONE: Role.FULL})
+    record: dict[str, Any] = {"signature_good": True, "prev": part.known.session, "number": 2, "head": None}
+    release = Record(
+        id=StatementId(bytes(32)), by=LAPTOP, after=part.tip, kind=RecordKind.RELEASE, to=DESKTOP, **record
+    )
+    takeover = Record(id=StatementId(b"\xff" * 32), by=PHONE, after=None, kind=RecordKind.TAKEOVER, to=PHONE, **record)
+    outputs = decide(replace(part.learned(release, takeover), leg=None), TakeOver(head=None, reason="r"), 0)
+    drafts = [output.draft for output in outputs if isinstance(output, Persist)]
+    assert [(draft.prev, draft.number) for draft in drafts if isinstance(draft, RecordDraft)] == [(release.id, 3)]
+
+
 def test_a_fenced_device_ends_its_effect_writes_receipt_and_closing_and_stops() -> None:
     laptop = _carry_out(_asked(_part()), Start(effect=E1, request=REQUEST))
     desktop = _carry_out(_shared(laptop, _part(DESKTOP)), TakeOver(head=None, reason="it hangs"))
