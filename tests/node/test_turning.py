@@ -90,6 +90,8 @@ def test_the_line_that_was_left_can_be_gone_on_with_and_its_command_may_have_run
     turn(laptop, asking, CheckpointId(left))
     assert main(laptop, asking) == left
     assert sessions.view(laptop.store, laptop.me, asking).uncertain, "the other line ran one at the same place"
+    shown = listing.get(laptop.store, asking)
+    assert shown is not None and shown.state is listing.State.UNCERTAIN, "and a list says so"
     assert laptop.go(asking).status != 0 and (laptop.repo / "runs").read_text() == "x\n"
 
 

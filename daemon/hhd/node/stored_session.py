@@ -34,6 +34,7 @@ from hhd.store.checkpoints import Checkpoint
 from hhd.store.line import Line
 from hhd.store.store import Store
 from hhd_protocol.abi import Snapshot
+from hhd_protocol.fencing import View
 from hhd_protocol.holding import CheckpointDraft, Persist, ReceiptDraft, decide
 from hhd_protocol.ids import CheckpointId, EffectId, SessionId, Sha256, StatementId
 from hhd_protocol.journal import State
@@ -83,22 +84,13 @@ class StoreKeeper:
                 assert view.main is not None, "a session is created with its first checkpoint"
                 self._moment: Moment | None = Moment(store, CheckpointId(view.main))
                 self._recorded = self._moment.recorded
-                self._standing = self._doubted(self._moment.standing)
+                self._standing = doubted_by(view, session, self._moment.standing)
                 self._line = Line(store, session, CheckpointId(view.main))
                 self.workspace = self._moment.checkpoint.workspace
                 self.owner = Here(store, session)
         except BaseException:
             self._lock.release()
             raise
-
-    def _doubted(self, standing: Standing) -> Standing:
-        """`standing`, its effect marked as perhaps begun if the lines and intents that are known here say so."""
-        entry = standing.journal.pending
-        if entry is None or entry.state is not State.ASKED or kind_of(entry) is not EffectKind.TOOL:
-            return standing
-        if effect_id(self.session, entry.index) not in self._doors.part.known.view.uncertain:
-            return standing
-        return replace(standing, journal=standing.journal.start().doubt())
 
     @property
     def name(self) -> str:
@@ -307,6 +299,16 @@ class StoreKeeper:
         at_ms, folder = signed[0].body.at_ms, self.owner.folder
         listed_step.stepped(self._store, self.session, step.standing, turn=turn, folder=folder, at_ms=at_ms)
         self._standing, self._recorded = step.standing, recorded
+
+
+def doubted_by(view: View, session: SessionId, standing: Standing) -> Standing:
+    """`standing`, its effect marked as perhaps begun if the lines and intents that are known here say so."""
+    entry = standing.journal.pending
+    if entry is None or entry.state is not State.ASKED or kind_of(entry) is not EffectKind.TOOL:
+        return standing
+    if effect_id(session, entry.index) not in view.uncertain:
+        return standing
+    return replace(standing, journal=standing.journal.start().doubt())
 
 
 def _is_turn(step: Step) -> bool:

@@ -18,6 +18,7 @@ from hhd.node.refused import refused
 from hhd.node.signing import Pen
 from hhd.node.standing import Step
 from hhd.node.step_log import LOG
+from hhd.node.stored_session import doubted_by
 from hhd.store.checkpoints import Checkpoint
 from hhd.store.line import Line
 from hhd.store.store import Store
@@ -51,7 +52,7 @@ def turn_to(store: Store, me: Identity, session: SessionId, head: CheckpointId, 
                         _close(store, pen, session, draft)
         view = doors.part.known.view
         assert view.token is not None and view.main == head
-        standing = Moment(store, head).standing
+        standing = doubted_by(view, session, Moment(store, head).standing)
         listed_step.turned(store, session, standing, token=view.token.number, heads=len(view.heads))
 
 
