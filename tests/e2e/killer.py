@@ -3,7 +3,7 @@
 A process of its own: it imports everything once and forks a child for each command line, which is cheap, and safe
 because it never runs a guest, nor opens a store, itself. Arguments: a folder, a script, the number of the first and of
 the last save to be killed at (0: all), "sound" or "rash", the mutant that takes a begun tool for one that may be
-repeated, and where the session is kept: "file" or "store".
+repeated (it ends where a tool ran twice), and where the session is kept: "file" or "store".
 """
 
 from __future__ import annotations
@@ -38,9 +38,13 @@ def main() -> None:
     for number in range(int(first), (int(last) or SAVES_MAX) + 1):
         cases = [one(place, (number, when), kind) for when in ("before", "after")]
         found += [case for case in cases if case["killed"]]
-        if not any(case["killed"] for case in cases):
+        if not any(case["killed"] for case in cases) or (kind == "rash" and any(_twice(case) for case in cases)):
             break
     print(json.dumps(found))
+
+
+def _twice(case: dict[str, object]) -> bool:
+    return isinstance(runs := case["runs"], int) and runs > 1
 
 
 def one(place: InFile | InStore, kill: Kill | None, kind: str) -> dict[str, object]:
