@@ -13,10 +13,12 @@ from pathlib import Path
 
 from tests.bench.harness import paired, report
 
+from hhd.base.box import Box
 from hhd.store.store import Limits, Store
 from hhd.workspace.capture import capture
 from hhd.workspace.materialise import held, materialise
 
+BOX = Box(bytes(32))
 COMMAND = "python -m tests.bench workspace_materialise"
 FILES, FILE_BYTES = 8000, 25_000
 """8,000 files of 25 KB: 200 MB in a tree of the usual kind."""
@@ -45,7 +47,7 @@ def _new(place: Path, source: Path, made: object, get: object) -> None:
         nonlocal number
         number += 1
         target = place / f"ours-{number}"
-        with held(target) as hold:
+        with held(target, BOX) as hold:
             materialise(made, get, target, hold)  # type: ignore[arg-type]
         _away(place, target)
 
@@ -99,11 +101,11 @@ def _in_place(place: Path, source: Path, store: Store) -> None:
     dirty = capture(source, None, put)  # type: ignore[arg-type]
 
     def there() -> None:
-        with held(target) as hold:
+        with held(target, BOX) as hold:
             materialise(dirty, pieces.__getitem__, target, hold, now=clean)
 
     def back() -> None:
-        with held(target) as hold:
+        with held(target, BOX) as hold:
             materialise(clean, pieces.__getitem__, target, hold, now=dirty, last=dirty)
 
     measured = paired(there, back, n=9)

@@ -2,11 +2,13 @@
 
 from __future__ import annotations
 
+import hashlib
 import json
 from pathlib import Path
 
 import pytest
 from tests.e2e.lab import ALLOW, Device, call, needs_agent, repository, says, script, text
+from tests.e2e.test_run_workspace import KILLED_AT_THE_SECOND_FILE
 from tests.store.phrase import leaks
 
 from hhd.base.box import Box
@@ -70,7 +72,41 @@ def test_with_small_files_left_unsealed_the_phrase_is_found(laptop: Device, tmp_
     assert leaks(laptop.home, phrase)
 
 
-UNSEALED = f"from {Box.__module__} import Box; Box.sealed = lambda self, name, raw: raw"
+def killed_apply(laptop: Device, tmp_path: Path, phrase: str, *, before: str = "") -> Path:
+    """Kill hhd while it changes a folder of that name, with files of that name, back to how it was; the folder."""
+    repo = repository(tmp_path / f"at-{phrase}")
+    captures = []
+    for state in ("old", "new"):
+        for number in range(2):
+            (repo / f"{phrase}-{number}.txt").write_text(f"{state} {phrase}\n")
+        done = laptop.hhd("workspace", "capture", repo, "--json", cwd=tmp_path)
+        captures.append(json.loads(done.stdout)["capture"])
+    done = laptop.hhd("workspace", "apply", captures[0], repo, cwd=tmp_path, before=before + KILLED_AT_THE_SECOND_FILE)
+    assert done.returncode == -9
+    assert sorted(path.read_text()[:3] for path in repo.glob("*.txt")) == ["new", "old"], "half-changed"
+    return repo
+
+
+def test_of_a_folder_that_is_half_changed_nothing_is_kept_in_plain_text(laptop: Device, tmp_path: Path) -> None:
+    phrase = "zebrafishquorum7735"
+    repo = killed_apply(laptop, tmp_path, phrase)
+    assert list((laptop.home / "data" / "pending").glob("*.sealed")), "what was begun is kept"
+    guess = hashlib.sha256(bytes(repo)).hexdigest()[:32]
+    assert not leaks(laptop.home, phrase)
+    assert not leaks(laptop.home, guess), "nor a name that shows whether a folder was guessed right"
+    done = laptop.hhd("workspace", "capture", repo, cwd=tmp_path)
+    assert done.returncode == 0 and "was carried to its end" in done.stdout + done.stderr
+    assert {path.read_text()[:3] for path in repo.glob("*.txt")} == {"old"}
+    assert not list((laptop.home / "data" / "pending").glob("*.sealed")) and not leaks(laptop.home, phrase)
+
+
+def test_with_what_was_begun_left_unsealed_the_phrase_is_found(laptop: Device, tmp_path: Path) -> None:
+    phrase = "zebrafishquorum7736"
+    killed_apply(laptop, tmp_path, phrase, before=UNSEALED)
+    assert any("pending" in where for where in leaks(laptop.home, phrase))
+
+
+UNSEALED = f"from {Box.__module__} import Box; Box.sealed = lambda self, name, raw: raw\n"
 
 
 @needs_agent

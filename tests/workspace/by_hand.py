@@ -9,6 +9,7 @@ import subprocess
 from dataclasses import dataclass, field
 from pathlib import Path
 
+from hhd.base.box import Box
 from hhd_protocol.ids import PageId
 from hhd_protocol.limits import WORKSPACE_PIECE_BYTES
 from hhd_protocol.workspace import (
@@ -60,6 +61,10 @@ def repository(folder: Path, *, commit: bool = True) -> Path:
         git(folder, "add", "-A")
         git(folder, "commit", "-qm", "one")
     return folder
+
+
+BOX = Box(bytes(32))
+"""What seals records of what was begun."""
 
 
 @dataclass

@@ -11,7 +11,7 @@ import sys
 from pathlib import Path
 
 import pytest
-from tests.workspace.by_hand import ENV, everything, git, git_looks, looks, repository
+from tests.workspace.by_hand import BOX, ENV, everything, git, git_looks, looks, repository
 from tests.workspace.table import STATES, made, special
 
 from hhd.base.errors import UserError
@@ -35,7 +35,7 @@ class Pieces(dict[PageId, bytes]):
 
 
 def write(one: Capture, pieces: Pieces, folder: Path, **more: object) -> None:
-    with held(folder) as place:
+    with held(folder, BOX) as place:
         materialise(one, pieces.__getitem__, folder, place, **more)  # type: ignore[arg-type]
 
 
@@ -234,6 +234,7 @@ def test_a_hundred_thousand_files_arrive_and_move_on(tmp_path: Path) -> None:
 BIG = """
 import resource, sys
 from pathlib import Path
+from hhd.base.box import Box
 from hhd.workspace.capture import capture
 from hhd.workspace.materialise import held, materialise
 from hhd.store.store import Limits, Store
@@ -243,7 +244,7 @@ with Store.open(place / "store", seed=bytes(32), limits=Limits(free_bytes_min=0)
     made = capture(place / "source", None, writer.put)
     with store.transaction():
         reader = store.capture_reader(store.commons(), writer.finish(made))
-    with held(place / "target") as hold:
+    with held(place / "target", Box(bytes(32))) as hold:
         materialise(made, reader.piece, place / "target", hold)
 print(resource.getrusage(resource.RUSAGE_SELF).ru_maxrss // 1024)
 """

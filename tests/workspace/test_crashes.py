@@ -12,7 +12,7 @@ from pathlib import Path
 
 import pytest
 from tests.workspace import faults
-from tests.workspace.by_hand import Pieces, capture, everything, git, looks, repository
+from tests.workspace.by_hand import BOX, Pieces, capture, everything, git, looks, repository
 
 from hhd.base import beneath
 from hhd.base.errors import UserError
@@ -49,7 +49,7 @@ class Scene:
         return at
 
     def act(self, at: Path) -> None:
-        with held(at) as place:
+        with held(at, BOX) as place:
             materialise(self.wanted, self.pieces.get, at, place, now=self.now, last=self.now)
 
 
@@ -122,7 +122,7 @@ def _without_history(state: tuple[object, ...]) -> tuple[object, ...]:
 def _insist(scene: Scene, at: Path, old: tuple[object, ...]) -> bool:
     """The folder is the old (False) or the new (True), and clean of us."""
     found = everything(at)
-    assert not list(pending_folder().glob("*.cbor"))
+    assert not list(pending_folder().glob("*.sealed"))
     assert not [left for left in at.parent.rglob("*") if "hhd-" in left.name], "something was left over"
     assert not list(at.glob(".git/index.lock"))
     assert not list(at.glob(".git/refs/**/*.lock"))
@@ -155,7 +155,7 @@ def _kill_everywhere(scene: Scene, tmp_path: Path, step: int) -> None:
         if not faults.killed(lambda: scene.act(at), number):  # git and the clock make a run a few writes shorter.
             assert number >= total - SHORTER_MAX and _insist(scene, at, old)
             continue
-        assert [one for found in recover() for one in found.left] == []
+        assert [one for found in recover(BOX) for one in found.left] == []
         ends.add(_insist(scene, at, old))
     assert ends == {False, True}
 
@@ -179,9 +179,9 @@ def _kill_the_recovery(scene: Scene, tmp_path: Path, step: int, inner: int) -> N
         scene.fresh(at)
         faults.killed(lambda: scene.act(at), number)
         for again in range(inner // 2, 10_000, inner):
-            if not faults.killed(recover, again):
+            if not faults.killed(lambda: recover(BOX), again):
                 break
-        recover()
+        recover(BOX)
         _insist(scene, at, old)
 
 
@@ -208,7 +208,7 @@ def _fill_the_disk(scene: Scene, tmp_path: Path, step: int) -> None:
             said = error.exit
         else:
             said = None
-        recover()
+        recover(BOX)
         done = _insist(scene, at, old)
         assert done == (said is None) or said == 5, "what it says is not what it did"
 
@@ -236,7 +236,7 @@ def test_without_recovery_a_kill_leaves_a_mix(tmp_path: Path) -> None:
         faults.killed(lambda: scene.act(at), number)
         found = everything(at)
         mixes += found != old and _without_history(found) != _without_history(scene.new)
-        recover()
+        recover(BOX)
     assert mixes
 
 
@@ -275,7 +275,7 @@ def test_what_a_person_saved_after_a_crash_is_left_alone(tmp_path: Path) -> None
     _half_way(scene, at)
     assert (at / "a.txt").read_text() == "a\n" and not (at / "gone.txt").is_file(), "half-way"
     (at / "a.txt").write_text("mine\n")
-    (found,) = recover()
+    (found,) = recover(BOX)
     assert (at / "a.txt").read_text() == "mine\n"
     assert "a.txt" in found.left[0] and found.stage is not None
     assert b"staged\n" in {one.read_bytes() for one in (found.stage / "new").iterdir() if one.is_file()}
@@ -288,9 +288,9 @@ def test_a_disk_that_is_away_at_a_start_is_waited_for(tmp_path: Path, kind: str)
     scene, at = SCENES[kind](tmp_path / "scene"), tmp_path / "disk" / "target"
     _half_way(scene, at)
     at.parent.rename(tmp_path / "away")
-    assert recover() == []
+    assert recover(BOX) == []
     (tmp_path / "away").rename(at.parent)
-    (found,) = recover()
+    (found,) = recover(BOX)
     assert found.done and not found.left
     assert _insist(scene, at, ())
 
@@ -300,9 +300,9 @@ def test_a_folder_that_was_removed_after_a_crash_stops_nothing(tmp_path: Path) -
     scene, at = _plain(tmp_path / "scene"), tmp_path / "work" / "target"
     _half_way(scene, at)
     shutil.rmtree(at)
-    (found,) = recover()
+    (found,) = recover(BOX)
     assert "not there any more" in found.left[0] and found.stage is not None and found.stage.is_dir()
-    assert recover() == []
+    assert recover(BOX) == []
 
 
 def test_what_a_person_saves_while_it_is_done_has_it_taken_back(
@@ -328,7 +328,7 @@ def test_what_a_person_saves_while_it_is_done_has_it_taken_back(
     assert after.pop(b"a.txt")[-1] == b"mine\n"  # type: ignore[index]
     assert after == before
     assert not (at / ".git/index.lock").exists()
-    assert not list(pending_folder().glob("*.cbor"))
+    assert not list(pending_folder().glob("*.sealed"))
 
 
 def test_what_a_person_saves_while_it_is_taken_back_is_kept_and_what_it_replaced_too(
@@ -358,14 +358,14 @@ def test_what_a_person_saves_while_it_is_taken_back_is_kept_and_what_it_replaced
     (stage,) = at.glob(".git/.hhd-*")
     assert str(stage) in str(caught.value)
     assert b"a\n" in {one.read_bytes() for one in (stage / "new").iterdir() if one.is_file()}
-    assert recover() == [] and not (at / ".git/index.lock").exists()
+    assert recover(BOX) == [] and not (at / ".git/index.lock").exists()
 
 
 def test_a_git_that_outlives_its_killed_parent_leaves_nothing_behind(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     stage = tmp_path / ".target.hhd-1"
-    with held(tmp_path / "target") as place:
+    with held(tmp_path / "target", BOX) as place:
         place.save(Pending(folder=tmp_path / "target", stage=stage))
     stage.mkdir()
     writes = iter([True, True, False])
@@ -378,11 +378,11 @@ def test_a_git_that_outlives_its_killed_parent_leaves_nothing_behind(
 
     monkeypatch.setattr(shutil, "rmtree", removed)
     monkeypatch.setattr(time, "sleep", lambda _: None)
-    assert len(recover()) == 1 and not stage.exists() and recover() == []
+    assert len(recover(BOX)) == 1 and not stage.exists() and recover(BOX) == []
     stage.mkdir()
-    with held(tmp_path / "target") as place:
+    with held(tmp_path / "target", BOX) as place:
         place.save(Pending(folder=tmp_path / "target", stage=stage))
     monkeypatch.setattr(shutil, "rmtree", lambda *_, **__: None)
-    assert len(recover()) == 1 and stage.exists(), "what cannot go yet"
+    assert len(recover(BOX)) == 1 and stage.exists(), "what cannot go yet"
     monkeypatch.setattr(shutil, "rmtree", real)
-    assert len(recover()) == 1 and not stage.exists() and recover() == [], "is not forgotten"
+    assert len(recover(BOX)) == 1 and not stage.exists() and recover(BOX) == [], "is not forgotten"

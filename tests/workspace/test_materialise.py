@@ -8,7 +8,7 @@ from dataclasses import replace
 from pathlib import Path
 
 import pytest
-from tests.workspace.by_hand import Pieces, capture, everything, git, git_looks, looks, repository
+from tests.workspace.by_hand import BOX, Pieces, capture, everything, git, git_looks, looks, repository
 from tests.workspace.table import STATES, made
 
 from hhd.base.errors import RefusedError
@@ -25,10 +25,10 @@ from hhd_protocol.workspace import Capture, History, LeftOut, Reason
 def write(one: Capture, pieces: Pieces, folder: Path, **more: object) -> Written:
     """Materialise, and insist that nothing is left of the work."""
     try:
-        with held(folder) as place:
+        with held(folder, BOX) as place:
             return materialise(one, pieces.get, folder, place, **more)  # type: ignore[arg-type]
     finally:
-        assert not list(pending_folder().glob("*.cbor"))
+        assert not list(pending_folder().glob("*.sealed"))
         around = [*folder.parent.iterdir(), *(folder.iterdir() if folder.is_dir() else ())]
         around += (folder / ".git").iterdir() if (folder / ".git").is_dir() else ()
         assert not [path for path in around if "hhd-" in path.name and path.name.startswith(".")]
@@ -274,7 +274,7 @@ def test_git_at_work_is_not_disturbed(tmp_path: Path) -> None:
     pieces = Pieces()
     source, target = made(tmp_path / "source", "dirty"), repository(tmp_path / "target")
     (target / ".git/index.lock").write_bytes(b"")
-    with pytest.raises(NotOurs, match=r"index\.lock"), held(target) as place:
+    with pytest.raises(NotOurs, match=r"index\.lock"), held(target, BOX) as place:
         materialise(capture(source, pieces), pieces.get, target, place, now=capture(target, pieces))
     assert (target / ".git/index.lock").read_bytes() == b""
 

@@ -15,7 +15,7 @@ from dataclasses import dataclass
 from pathlib import Path
 
 import pytest
-from tests.workspace.by_hand import ENV, Pieces, capture, everything, file, git, repository
+from tests.workspace.by_hand import BOX, ENV, Pieces, capture, everything, file, git, repository
 
 from hhd.base import beneath
 from hhd.base.errors import UserError
@@ -300,7 +300,7 @@ def names_that_are_one_on_the_target(place: Path, pieces: Pieces) -> Attack:
 
 
 def _act(one: Capture, pieces: Pieces, at: Path) -> None:
-    with held(at) as place:
+    with held(at, BOX) as place:
         materialise(one, pieces.get, at, place)
 
 
@@ -376,12 +376,12 @@ def test_a_link_already_there_is_not_written_through(place: Path, monkeypatch: p
     (source / "sub/canary").write_text("payload")
     wanted, now = capture(source, pieces), capture(target, pieces)
     before = everything(target)
-    with pytest.raises(NotOurs), held(target) as hold:
+    with pytest.raises(NotOurs), held(target, BOX) as hold:
         materialise(wanted, pieces.get, target, hold, now=now)
     assert everything(target) == before and not (place / "outside/canary").exists()
     links(monkeypatch)
     monkeypatch.setattr("hhd.workspace.planning.stat.S_ISDIR", lambda mode: True)
-    with held(target) as hold:
+    with held(target, BOX) as hold:
         materialise(wanted, pieces.get, target, hold, now=now)
     assert (place / "outside/canary").exists()
 
@@ -519,11 +519,11 @@ def test_hooks_and_filters_of_a_checkout_do_not_run_while_it_is_written_to(
         (target / ".git/hooks" / name).chmod(0o755)
     now, wanted = capture(repository(place / "twin"), pieces), capture(source, pieces)
     assert not (place / "ran").exists()
-    with held(target) as hold:
+    with held(target, BOX) as hold:
         materialise(wanted, pieces.get, target, hold, now=now)
     assert not (place / "ran").exists()
     monkeypatch.setattr(runner, "OFF", ())
-    with held(target) as hold:
+    with held(target, BOX) as hold:
         materialise(now, pieces.get, target, hold, now=wanted, last=wanted)
         materialise(wanted, pieces.get, target, hold, now=now)
     assert (place / "ran").exists()

@@ -10,20 +10,32 @@ from hhd.base.paths import data_folder
 from hhd.base.text import visible
 
 if TYPE_CHECKING:
-    from hhd.workspace.materialise import Recovered
+    from hhd.base.box import Box
+    from hhd.workspace.recovered import Recovered
+
+
+_NOTHING_BEGUN = (".held", ".tmp")
+"""Locks, which stay, and what a crash left of a sealed record that was being written."""
+
+
+def box() -> Box:
+    """Return what seals the records of what was begun in folders; raises LostKeyError."""
+    from hhd.node.this_device import own_box
+
+    return own_box("workspace-pending")
 
 
 def ended(work: Path | None = None) -> tuple[str, ...]:
     """Finish what dead processes had begun to write, in every folder; return what to tell the person, line by line.
 
     `work`: where somebody is about to work. Raises RefusedError where what was begun there, above or below it cannot be
-    ended: nothing may come in between.
+    ended: nothing may come in between; LostKeyError.
     """
-    if not any((data_folder() / "pending").glob("*.cbor")):
+    if all(file.suffix in _NOTHING_BEGUN for file in (data_folder() / "pending").glob("*")):
         return ()  # The usual case imports nothing: a start is not slower.
     from hhd.workspace.materialise import recover
 
-    found = recover()
+    found = recover(box())
     for one in found:
         if one.problem and work is not None and _touches(one.folder, work.absolute()):
             raise RefusedError(f"{one.problem} Nothing was begun; `hhd workspace` tries again.")

@@ -225,7 +225,7 @@ class Workspaces:
         else:
             borrow = self._borrow(wanted)
         was = None if last is None else last.reader.capture()
-        with held(folder) as place:
+        with held(folder, unfinished.box()) as place:
             done = materialise(
                 wanted, get, folder, place, now=now, last=was, borrow=borrow, reason=f"hhd: {found.id[:12]}"
             )

@@ -1,26 +1,28 @@
 """A capture made to appear in a folder: in it, as a new one, or not at all; and what a crash left, finished.
 
-    with held(folder) as place: materialise(capture, get, folder, place, now=..., last=...)
-    recover()                                   # at each start
+    with held(folder, box) as place: materialise(capture, get, folder, place, now=..., last=...)
+    recover(box)                                # at each start
 
-`get` gives the pieces of contents, verified. `now` is a capture of the folder made just before (None: nothing is
-there), `last` the capture that hhd knows it held. Who calls decides what becomes of a refusal (`NotOurs`): another
-folder, or a sentence to the person.
+`box` seals the record of what was begun. `get` gives the pieces of contents, verified. `now` is a capture of the folder
+made just before (None: nothing is there), `last` the capture that hhd knows it held. Who calls decides what becomes of
+a refusal (`NotOurs`): another folder, or a sentence to the person.
 """
 
 from __future__ import annotations
 
 import shutil
 import time
-from dataclasses import dataclass
 from pathlib import Path
 
+from hhd.base.box import Box
 from hhd.base.errors import RefusedError
 from hhd.workspace.in_place import in_place
 from hhd.workspace.index_lock import release_lock
 from hhd.workspace.new import into_new
 from hhd.workspace.objects import Get
 from hhd.workspace.pending import Pending, Place, held, left_behind
+from hhd.workspace.pending_plain import seal_plain
+from hhd.workspace.recovered import Recovered
 from hhd.workspace.switcher import Switcher
 from hhd.workspace.written import Written
 from hhd_protocol.workspace import Capture
@@ -53,25 +55,11 @@ def materialise(
     return in_place(capture, get, folder, place, now=now, last=last, reason=reason)
 
 
-@dataclass(frozen=True, kw_only=True)
-class Recovered:
-    """What was found of a crash: `done` the change was carried to its end, else it had not begun.
-
-    `left`: what someone had changed since and was left alone, in sentences; the rest of it lies in `stage`. `problem`:
-    why it could not be ended now, a sentence; empty if it was. `folder`: None where the record does not say.
-    """
-
-    folder: Path | None
-    done: bool
-    stage: Path | None = None
-    left: tuple[str, ...] = ()
-    problem: str = ""
-
-
-def recover() -> list[Recovered]:
+def recover(box: Box) -> list[Recovered]:
     """Finish whatever processes that are dead left half-way, everywhere; what cannot be is kept for the next time."""
-    with left_behind() as places:
-        return [found for place in places if (found := _tried(place)) is not None]
+    plain = seal_plain(box)
+    with left_behind(box) as places:
+        return plain + [found for place in places if (found := _tried(place)) is not None]
 
 
 def _tried(place: Place) -> Recovered | None:

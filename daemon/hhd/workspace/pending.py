@@ -2,7 +2,8 @@
 
 A record lies in hhd's own folder, never in the folder it speaks of, which may be anybody's. There is at most one for a
 folder, and a lock beside it that the kernel frees with its process: whoever gets the lock and finds a record, finds
-what a dead process left.
+what a dead process left. Content and names are sealed by the `box` of the device; what is staged beside a folder is a
+part of the person's own workspace, and plain as that is.
 """
 
 from __future__ import annotations
@@ -16,6 +17,7 @@ from collections.abc import Iterator
 from dataclasses import dataclass
 from pathlib import Path
 
+from hhd.base.box import Box
 from hhd.base.errors import RefusedError
 from hhd.base.files import replace, sync_folder
 from hhd.base.paths import data_folder, private_folder
@@ -24,6 +26,10 @@ from hhd_protocol.codec import Value, decode, encode
 from hhd_protocol.errors import FormatError
 
 VERSION = 1
+RECORD, LOCK = ".sealed", ".held"
+PLAIN, PLAIN_LOCK = ".cbor", ".lock"
+"""What an earlier hhd called them, after an unkeyed hash of the folder."""
+
 RECORD_BYTES_MAX = 1024 * 1024 * 1024
 """A million changes take some 200 MB."""
 
@@ -46,23 +52,23 @@ class Pending:
 class Place:
     """The records of one folder, locked: nobody else of this user writes into that folder through hhd."""
 
-    def __init__(self, name: str) -> None:
-        self.file = pending_folder() / f"{name}.cbor"
+    def __init__(self, name: str, box: Box) -> None:
+        self.file = pending_folder() / f"{name}{RECORD}"
+        self._box = box
 
     def load(self) -> Pending | None:
         """What a dead process left; None if nothing. Raises RefusedError for a record that cannot be read."""
         try:
-            raw = self.file.read_bytes()
+            sealed = self.file.read_bytes()
         except FileNotFoundError:
             return None
-        try:
-            return _parse(decode(raw, bytes_max=RECORD_BYTES_MAX))
-        except FormatError as error:
-            raise RefusedError(f"{self.file} cannot be read ({error}); it says what was begun in a folder.") from None
+        if (raw := self._box.opened(self.file.name, sealed)) is None:
+            raise unreadable(self.file, "does not open with this device's key")
+        return parsed(self.file, raw)
 
     def save(self, pending: Pending) -> None:
         """Make `pending` what is left if this process dies."""
-        replace(self.file, [encode(_value(pending))])
+        replace(self.file, [self._box.sealed(self.file.name, encode(_value(pending)))])
 
     def forget_switch(self, pending: Pending, *, undone: bool = False) -> None:
         """The change is made, or `undone`, and only the stage and the lock are left to go.
@@ -88,36 +94,49 @@ def pending_folder() -> Path:
     return private_folder(private_folder(data_folder()) / "pending")
 
 
+def name_of(folder: Path, box: Box) -> str:
+    """What the record of `folder` is called, without its ending: nobody without the key can tell whose it is."""
+    return box.name(str(folder.parent.resolve() / folder.name))
+
+
+def plain_name_of(folder: Path) -> str:
+    """What an earlier hhd called it: whoever guessed the folder could see that the guess was right."""
+    return hashlib.sha256(os.fsencode(folder.parent.resolve() / folder.name)).hexdigest()[:32]
+
+
 @contextlib.contextmanager
-def held(folder: Path) -> Iterator[Place]:
+def held(folder: Path, box: Box) -> Iterator[Place]:
     """Hold the place of `folder` while the block lasts; raises RefusedError if another process does, or it cannot."""
-    whole = folder.parent.resolve() / folder.name
-    name = hashlib.sha256(os.fsencode(whole)).hexdigest()[:32]
+    name = name_of(folder, box)
     with contextlib.ExitStack() as stack:
         try:
-            free = stack.enter_context(_locked(name))
+            free = stack.enter_context(locked(name, LOCK))
+            earlier = (pending_folder() / f"{plain_name_of(folder)}{PLAIN_LOCK}").exists()
         except OSError as error:
             words = f"hhd's own folder cannot be written ({error.strerror}); nothing was changed in {folder}."
             raise RefusedError(words) from error
         if not free:
             raise RefusedError(f"Another hhd is writing into {folder}; nothing was changed. Try again later.")
-        yield Place(name)
+        if earlier:  # A start seals what a dead one left, so it lives, or its record cannot be read.
+            raise RefusedError(f"An earlier hhd has begun to write into {folder}; nothing was changed.")
+        yield Place(name, box)
 
 
 @contextlib.contextmanager
-def left_behind() -> Iterator[list[Place]]:
+def left_behind(box: Box) -> Iterator[list[Place]]:
     """Every place with a record whose process is dead, held while the block lasts."""
     with contextlib.ExitStack() as stack:
         found = []
-        for file in sorted(pending_folder().glob("*.cbor")):
-            if stack.enter_context(_locked(file.stem)):
-                found.append(Place(file.stem))
+        for file in sorted(pending_folder().glob(f"*{RECORD}")):
+            if stack.enter_context(locked(file.stem, LOCK)):
+                found.append(Place(file.stem, box))
         yield found
 
 
 @contextlib.contextmanager
-def _locked(name: str) -> Iterator[bool]:
-    fd = os.open(pending_folder() / f"{name}.lock", os.O_RDWR | os.O_CREAT | os.O_CLOEXEC | os.O_NOFOLLOW, 0o600)
+def locked(name: str, ending: str) -> Iterator[bool]:
+    """Hold that lock while the block lasts; False if another process does."""
+    fd = os.open(pending_folder() / f"{name}{ending}", os.O_RDWR | os.O_CREAT | os.O_CLOEXEC | os.O_NOFOLLOW, 0o600)
     try:
         try:
             fcntl.flock(fd, fcntl.LOCK_EX | fcntl.LOCK_NB)
@@ -127,6 +146,20 @@ def _locked(name: str) -> Iterator[bool]:
         yield True
     finally:
         os.close(fd)
+
+
+def parsed(file: Path, raw: bytes) -> Pending:
+    """The record that `file` was given as `raw`; raises RefusedError."""
+    try:
+        return _parse(decode(raw, bytes_max=RECORD_BYTES_MAX))
+    except FormatError as error:
+        raise unreadable(file, f"cannot be read ({error})") from None
+
+
+def unreadable(file: Path, why: str) -> RefusedError:
+    """The sentence on a record that does not say any more what was begun."""
+    words = "put back the key or the file as it was, or move the file away to give up the change it speaks of"
+    return RefusedError(f"{file} {why}: it is how an interrupted change of a folder is ended; {words}.")
 
 
 def _value(pending: Pending) -> Value:
