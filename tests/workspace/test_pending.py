@@ -14,8 +14,10 @@ from tests.workspace.by_hand import BOX
 
 from hhd.base.box import Box
 from hhd.base.errors import RefusedError
+from hhd.node.unfinished import ended
 from hhd.workspace.materialise import finish, held, recover
 from hhd.workspace.pending import Pending, pending_folder
+from hhd.workspace.pending_plain import forget_locks
 from hhd.workspace.switch import PUT, Change, Switch, seen
 from hhd_protocol.codec import encode
 
@@ -155,6 +157,16 @@ def test_a_plain_record_that_cannot_be_read_is_named_and_left_alone(tmp_path: Pa
     assert recover(BOX) == []
     with held(one.folder, BOX):
         pass
+
+
+def test_locks_that_an_earlier_hhd_left_go_without_a_key(tmp_path: Path) -> None:
+    one = begun(tmp_path)
+    file = left_plain(one)
+    before = {path.name for path in pending_folder().iterdir()}
+    forget_locks()
+    assert {path.name for path in pending_folder().iterdir()} == before, "not one beside a record"
+    file.unlink()
+    assert ended() == () and not list(pending_folder().iterdir())
 
 
 def test_a_plain_record_beside_a_sealed_one_of_another_change_waits_until_that_is_ended(tmp_path: Path) -> None:

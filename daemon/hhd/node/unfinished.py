@@ -13,9 +13,8 @@ if TYPE_CHECKING:
     from hhd.base.box import Box
     from hhd.workspace.recovered import Recovered
 
-
-_NOTHING_BEGUN = (".held", ".tmp")
-"""Locks, which stay, and what a crash left of a sealed record that was being written."""
+_BEGUN, _EARLIER = {".sealed", ".cbor"}, ".lock"
+"""Endings of records, the second an earlier hhd's in plain text, and of its locks, whose names tell the folder."""
 
 
 def box() -> Box:
@@ -31,8 +30,13 @@ def ended(work: Path | None = None) -> tuple[str, ...]:
     `work`: where somebody is about to work. Raises RefusedError where what was begun there, above or below it cannot be
     ended: nothing may come in between; LostKeyError.
     """
-    if all(file.suffix in _NOTHING_BEGUN for file in (data_folder() / "pending").glob("*")):
-        return ()  # The usual case imports nothing: a start is not slower.
+    there = {file.suffix for file in (data_folder() / "pending").glob("*")}
+    if not there & _BEGUN:  # The usual case imports nothing, and needs no key: a start is not slower.
+        if _EARLIER in there:
+            from hhd.workspace.pending_plain import forget_locks
+
+            forget_locks()
+        return ()
     from hhd.workspace.materialise import recover
 
     found = recover(box())
