@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import contextlib
 import json
 import os
 import signal
@@ -9,6 +10,7 @@ import threading
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass, field
 from pathlib import Path
+from typing import Any
 
 import pytest
 from hypothesis import HealthCheck, given, settings
@@ -61,10 +63,19 @@ class Session:
     sandbox: Sandbox = OFF
     grants: Grants = field(default_factory=Grants)
     cancel: Cancel = field(default_factory=Cancel)
+    opened: contextlib.ExitStack = field(default_factory=contextlib.ExitStack)
+
+    def __post_init__(self) -> None:
+        self.opened.callback(self.cancel.close)
+
+    def close(self) -> None:
+        """Give back what it holds of the system, once."""
+        self.opened.close()
 
     def kind(self) -> ToolKind:
+        workspace = self.opened.enter_context(Workspace(self.folder, hidden=[]))
         return ToolKind(
-            session=b"s", workspace=Workspace(self.folder, hidden=[]), sandbox=self.sandbox,
+            session=b"s", workspace=workspace, sandbox=self.sandbox,
             environment={"PATH": os.environ["PATH"]}, policy=Policy.from_table(self.rules), grants=self.grants,
         )  # fmt: skip
 
@@ -97,8 +108,15 @@ def folder(tmp_path: Path) -> Path:
 
 
 @pytest.fixture
-def session(folder: Path) -> Callable[..., Session]:
-    return lambda approver=None, **more: Session(folder, approver or Nobody(), **more)
+def session(folder: Path) -> Iterator[Callable[..., Session]]:
+    with contextlib.ExitStack() as opened:
+
+        def make(approver: Approver | None = None, **more: Any) -> Session:
+            one = Session(folder, approver or Nobody(), **more)
+            opened.callback(one.close)
+            return one
+
+        yield make
 
 
 Make = Callable[..., Session]
@@ -186,7 +204,8 @@ def test_two_different_contents_never_look_the_same(session: Make, content: str)
     """Unless they are the same: the digest an answer is bound to covers each."""
     person = Says(Choice.NO)
     for text in (content, content + "\n", content + " ", content + "\u200b"):
-        session(person).call("write", path="a", content=text)
+        with contextlib.closing(session(person)) as one:
+            one.call("write", path="a", content=text)
     assert len({question.shown for question in person.asked}) == 4
 
 

@@ -103,10 +103,10 @@ def test_it_opens_for_its_device_and_with_its_passphrase(tmp_path: Path) -> None
 
 @pytest.mark.parametrize("raw", [b"", b"\n", b"two\nlines", b"x" * (PASSPHRASE_BYTES_MAX + 1), b"x" * 9000])
 def test_what_is_no_passphrase_is_refused_with_2(raw: bytes) -> None:
-    fd = given(raw)
     with pytest.raises(UsageError):
-        sealed_file.passphrase_from(fd)
+        sealed_file.passphrase_from(given(raw))
+    os.close(closed := given(raw))
     with pytest.raises(UsageError):
-        sealed_file.passphrase_from(987)
+        sealed_file.passphrase_from(closed)
     longest = b"x" * PASSPHRASE_BYTES_MAX
     assert sealed_file.passphrase_from(given(longest + b"\r\n")) == longest

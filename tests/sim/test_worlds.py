@@ -11,6 +11,10 @@ from tests.sim.running import REQUIRED, Tally, run_world, run_worlds
 ALWAYS, AT_MOST, BOX_SECONDS = 300, 8_000, 60
 """Worlds that are run however slow the machine is; while the box of time lasts, more of those that `make sim` runs."""
 LONG = range(50_000, 56_000)
+FOUND = {
+    6244: "a restored store worked on under a token that it had released before, and its work was in no head",
+    6415: "two devices revoked each other, no token was left, and work in no checkpoint stayed so",
+}
 ISSUE = REQUIRED[:9]
 """What each run must have met: a zero fails."""
 
@@ -29,6 +33,12 @@ def test_nothing_breaks_in_the_first_worlds() -> None:
     print(f"{tally.worlds} and {more.worlds} worlds\n{tally.told()}")
     assert not tally.failures | more.failures, _stories(tally) or _stories(more)
     assert not [what for what in ISSUE if not tally.reached[what]], tally.told()
+
+
+@pytest.mark.parametrize("seed", FOUND, ids=lambda seed: f"{seed}: {FOUND[seed]}")
+def test_worlds_that_broke_once_hold(seed: int) -> None:
+    tally = run_worlds([seed])
+    assert not tally.failures, _stories(tally)
 
 
 @pytest.mark.long

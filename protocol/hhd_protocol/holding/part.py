@@ -320,11 +320,13 @@ class Part:
         return None if answered or self.around.attached else Refusal(why=Why.ALONE)
 
     def _lost_tokens(self) -> list[Record]:
-        """The records that gave this device a token it has no more, was not released by it, and is not closed."""
+        """The records that gave this device a token it has no more, was not released by it, and is not closed.
+
+        A leg with work that is in no checkpoint makes its token owed in any case: where an own release or closing
+        checkpoint speaks of it, that was signed before the store was rolled back, not knowing of the work.
+        """
         view = self.known.view
-        if view.token is None:
-            return []
-        over: set[StatementId] = set() if self.me in view.revoked else {view.token.id}
+        over: set[StatementId] = set() if self.me in view.revoked or view.token is None else {view.token.id}
         given = [s for s in self.known.records if s.to == self.me and s.id not in over | view.held | view.refused]
         if not given:
             return []
@@ -334,6 +336,8 @@ class Part:
                 or (isinstance(s, Checkpoint) and s.closing)
             ):
                 over.add(_token_of(s) or s.id)
+        if self.leg is not None and self.leg.unsaved and self.fenced:
+            over.discard(self.leg.token)
         return [record for record in given if record.id not in over]
 
     def _own_tip(self, token: Record) -> StatementId | None:
