@@ -106,6 +106,29 @@ switcher.Switcher.forward = cannot
     assert done.returncode == 0 and "was carried to its end" in done.stdout + done.stderr
 
 
+def test_a_record_of_what_was_begun_that_does_not_open_stops_a_run_with_its_name_and_the_way_out(
+    laptop: Device, repo: Path, tmp_path: Path
+) -> None:
+    model = script(tmp_path / "s.jsonl", [says(text("Ok."))])
+    ids = []
+    for state in ("old", "new"):
+        for name in ("one.txt", "two.txt"):
+            (repo / name).write_text(f"{state}\n")
+        ids.append(workspace(laptop, "capture", repo, cwd=tmp_path)["capture"])
+    laptop.hhd("workspace", "apply", ids[0], repo, cwd=tmp_path, before=KILLED_AT_THE_SECOND_FILE)
+    (record,) = (laptop.home / "data" / "pending").glob("*.sealed")
+    raw = record.read_bytes()
+    record.write_bytes(raw[:-1])
+    before = looks(repo)
+    done = laptop.hhd("run", "go", "--model", model, cwd=repo)
+    assert done.returncode == 3 and len(done.stderr.splitlines()) == 1, done.stderr
+    assert str(record) in done.stderr and "move the file away" in done.stderr
+    assert record.read_bytes() == raw[:-1] and looks(repo) == before, "it is left alone"
+    record.write_bytes(raw)
+    done = laptop.hhd("run", "go", "--model", model, cwd=repo)
+    assert done.returncode == 0 and "was carried to its end" in done.stdout + done.stderr, "put back it serves"
+
+
 def listed(laptop: Device, cwd: Path, session: str) -> list[str]:
     """Ids of a session's checkpoints, the oldest first."""
     code = """
