@@ -400,11 +400,18 @@ def test_reading_a_long_file_takes_memory_for_its_lines_not_for_its_size(tmp_pat
             for n in range(1, count):
                 file.write(lines(claude_record(n, n - 1 or None, "user", filler)))
         code = (
-            "import resource, sys\nfrom pathlib import Path\nfrom hhd.native.opening import open_session\n"
+            "import sys\nfrom pathlib import Path\nfrom hhd.native.opening import open_session\n"
+            "from tests.memory import peak_kib\n"
             "with open_session(Path(sys.argv[1])) as reading:\n    n = sum(1 for _ in reading.items())\n"
-            "print(n, resource.getrusage(resource.RUSAGE_SELF).ru_maxrss)\n"
+            "print(n, peak_kib())\n"
         )
-        done = subprocess.run([sys.executable, "-c", code, str(path)], capture_output=True, text=True, check=True)
+        done = subprocess.run(
+            [sys.executable, "-c", code, str(path)],
+            cwd=Path(__file__).parents[2],
+            capture_output=True,
+            text=True,
+            check=True,
+        )
         items, peak = map(int, done.stdout.split())
         assert items == count - 1
         peaks.append(peak)

@@ -298,16 +298,17 @@ def test_lists_of_originals_that_were_lost_are_made_again(tmp_path: Path, table:
 
 
 KEEP = """
-import resource, sys
+import sys
 from pathlib import Path
 from hhd.node import native, originals
 from hhd_protocol.transcript import Harness
+from tests.memory import peak_kib
 path, target = Path(sys.argv[1]), Path(sys.argv[2])
-before = resource.getrusage(resource.RUSAGE_SELF).ru_maxrss
+before = peak_kib()
 native.keep(path)
 native.restore(path.stem, target)
 assert originals.check() == []
-print(resource.getrusage(resource.RUSAGE_SELF).ru_maxrss, before)
+print(peak_kib(), before)
 """
 
 

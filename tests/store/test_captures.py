@@ -174,20 +174,21 @@ def test_a_head_survives_and_one_that_breaks_a_rule_is_refused() -> None:
 
 
 LARGE = """
-import resource, sys
+import sys
 from pathlib import Path
 from hhd.store.store import Store
 from hhd.workspace.capture import capture
+from tests.memory import peak_kib
 from tests.store.conftest import ALICE, SEED
 from tests.store.small import LIMITS
 with Store.open(Path(sys.argv[1]), seed=SEED, limits=LIMITS) as store:
     store.create_session(ALICE)
     writer = store.capture_writer(store.session(ALICE).family, None)
-    before = resource.getrusage(resource.RUSAGE_SELF).ru_maxrss
+    before = peak_kib()
     made = capture(Path(sys.argv[2]), None, writer.put)
     with store.transaction():
         writer.finish(made)
-    print(resource.getrusage(resource.RUSAGE_SELF).ru_maxrss - before)
+    print(peak_kib() - before)
 """
 
 

@@ -232,12 +232,13 @@ def test_a_hundred_thousand_files_arrive_and_move_on(tmp_path: Path) -> None:
 
 
 BIG = """
-import resource, sys
+import sys
 from pathlib import Path
 from hhd.base.box import Box
 from hhd.workspace.capture import capture
 from hhd.workspace.materialise import held, materialise
 from hhd.store.store import Limits, Store
+from tests.memory import peak_kib
 place = Path(sys.argv[1])
 with Store.open(place / "store", seed=bytes(32), limits=Limits(free_bytes_min=0)) as store:
     writer = store.capture_writer(store.commons(), None)
@@ -246,7 +247,7 @@ with Store.open(place / "store", seed=bytes(32), limits=Limits(free_bytes_min=0)
         reader = store.capture_reader(store.commons(), writer.finish(made))
     with held(place / "target", Box(bytes(32))) as hold:
         materialise(made, reader.piece, place / "target", hold)
-print(resource.getrusage(resource.RUSAGE_SELF).ru_maxrss // 1024)
+print(peak_kib() // 1024)
 """
 
 
