@@ -26,7 +26,7 @@ SECRETS = {
     "Slack": "xoxb-2874650193-Zq8vTn2LwR4kYb7X",
     "Google": "AIzaSyZq8vTn2LwR4kYb7Xc9Hd3Jm5PfGs6Ae1U",
     "Stripe": "sk_live_Zq8vTn2LwR4kYb7Xc9Hd3Jm5",
-    "npm": "//registry.npmjs.org/:_authToken=npm_Zq8vTn2LwR4kYb7Xc9Hd3Jm5PfGs6Ae1Uu0I",
+    "npm": "//registry.example/:_authToken=npm_Zq8vTn2LwR4kYb7Xc9Hd3Jm5PfGs6Ae1Uu0I",
     "password in an address": "DATABASE_URL=postgres://app:v3ryS3cr1tPw@db.internal/app",
 }
 NONE = {
