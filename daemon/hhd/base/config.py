@@ -222,6 +222,10 @@ _POLICY = (
     "[policy.sandbox]",
     '# use = "auto"                        # or "require", "off"',
     "# network = true                      # for commands in the sandbox",
+    '# git = "protected"                   # or "writable": hooks and settings of the workspace\'s repository',
+    '# hide = ["~/Documents"]              # besides hhd\'s folders and the places of keys, such as ~/.ssh',
+    '# show = ["~/.npmrc"]                 # one of those places of keys, after all',
+    '# writable = ["~/.npm"]               # besides the workspace',
 )
 """The part of `document` about a table whose schema is `hhd.effects.policy`'s and `.sandbox`'s."""
 
