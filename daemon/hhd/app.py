@@ -420,19 +420,25 @@ def native_verify(path: Path, *, with_client: bool) -> dict[str, object]:
     return door.verify(path, with_client=with_client)
 
 
-def native_resume(path: Path, *, target: str) -> tuple[list[str], Path]:
-    """The command to go on with the native session in `path`, and where to run it."""
+def native_resume(path: Path, *, target: str, run: bool) -> tuple[list[str], Path]:
+    """The command to go on with the native session in `path`, and where to run it.
+
+    `run`: it will be run, so that nothing is converted for a client that is not installed (RefusedError).
+    """
     from hhd.node import native_convert as door
     from hhd_protocol.transcript import Harness
 
+    if run:
+        door.insist_on_client(Harness(target))
     return door.resume_command(path, target=Harness(target))
 
 
-def native_run_client(command: list[str], cwd: Path) -> None:
+def native_run_client(target: str, command: list[str], cwd: Path) -> None:
     """Become the client."""
     from hhd.node import native_convert as door
+    from hhd_protocol.transcript import Harness
 
-    door.run_client(command, cwd)
+    door.run_client(Harness(target), command, cwd)
 
 
 def store_check(*, read_data: bool) -> StoreReport:

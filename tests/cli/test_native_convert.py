@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import shlex
 from pathlib import Path
 
 import pytest
@@ -144,6 +145,43 @@ def test_a_client_that_is_not_installed_is_named(
     assert "claude is not installed here" in capsys.readouterr().err
     assert run(["native", "resume", str(SOURCE), "--with", "codex"]) == 3
     assert "codex is not installed here" in capsys.readouterr().err
+    assert not _rollouts(home)  # 3: nothing changed.
+    assert run(["native", "resume", str(SOURCE), "--with", "codex", "--print"]) == 0
+    assert len(_rollouts(home)) == 1
+
+
+def test_the_hint_of_a_conversion_works_when_it_is_typed(
+    home: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    monkeypatch.setenv("CODEX_HOME", str(home / "a folder"))
+    words = ["native", "convert", str(SOURCE), "--to", "codex", "--cwd", str(home / "w")]
+    assert run([*words, "--install"]) == 0
+    hint = shlex.split(capsys.readouterr().out.splitlines()[-1].removeprefix("Go on with: "))
+    assert run([*hint[1:], "--print"]) == 0
+    assert "codex resume" in capsys.readouterr().out
+    # Codex finds nothing there, so nothing is said that would be refused.
+    assert run([*words, "--out", str(home / "out")]) == 0
+    assert "Go on with" not in capsys.readouterr().out
+
+
+def test_a_manifest_that_was_not_written_is_said(home: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    words = ["native", "convert", str(SOURCE), "--to", "codex", "--cwd", str(home / "w"), "--install"]
+    assert run(words) == 0
+    assert "was not written" not in capsys.readouterr().out
+    assert run([*words, "--manifest", str(home / "m")]) == 0
+    assert "m was not written" in capsys.readouterr().out and not (home / "m").exists()
+    assert run([*words, "--manifest", str(home / "m"), "--new"]) == 0
+    assert "was not written" not in capsys.readouterr().out and (home / "m").exists()
+
+
+def test_a_folder_of_a_session_cannot_speak_to_the_terminal(home: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    source = home / "11111111-2222-4333-8444-555555555555.jsonl"
+    record = {"type": "user", "uuid": "u", "parentUuid": None, "isSidechain": False, "cwd": str(home / "w\x1b[31m")}
+    source.write_text(json.dumps({**record, "message": {"role": "user", "content": "hello"}}) + "\n")
+    (home / "w\x1b[31m").mkdir()
+    assert run(["native", "convert", str(source), "--to", "pi", "--install"]) == 0
+    out = capsys.readouterr().out
+    assert "Go on with" in out and "\x1b" not in out
 
 
 def test_the_way_back_takes_the_original_from_the_archive(home: Path, capsys: pytest.CaptureFixture[str]) -> None:

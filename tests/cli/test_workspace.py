@@ -106,6 +106,13 @@ def test_what_is_not_there_is_refused_in_a_sentence(
     assert found == status and said["exit"] == status and str(said["error"]).endswith(".")
 
 
+def test_a_name_that_means_nothing_is_not_taken_for_a_session_alone(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    _, said = hhd(capsys, "show", "abcd1234")
+    assert "no captured folder and no session 'abcd1234'" in str(said["error"])
+
+
 def test_a_crash_is_ended_at_the_next_start_and_said(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
     from tests.workspace import faults
 

@@ -12,6 +12,7 @@ import click
 from hhd import app
 from hhd.base.errors import Exit
 from hhd.base.text import visible
+from hhd.cli.typed import typed
 
 if TYPE_CHECKING:
     from hhd.node.native_convert import Converted
@@ -89,7 +90,9 @@ def convert(
     if as_json:
         _print_json({**app.native_convert_summary(done), "manifest": done.manifest_path and str(done.manifest_path)})
         return
-    _tell(done, explain)
+    _tell(done, explain, installed=install)
+    if manifest is not None and done.manifest_path is None:
+        print(f"{typed(manifest)} was not written, since nothing was converted; --new makes another session.")
 
 
 @click.command("verify")
@@ -118,14 +121,14 @@ def verify(session: str, with_client: bool, as_json: bool) -> int:
 def resume(session: str, target: str, only_print: bool) -> None:
     """Go on with SESSION in the real client, converting it first where it is another's."""
     path = app.native_file(session, steps=lambda _done, _total: None)
-    command, cwd = app.native_resume(path, target=target)
+    command, cwd = app.native_resume(path, target=target, run=not only_print)
     if only_print:
         print(f"cd {shlex.quote(str(cwd))} && {shlex.join(command)}")
         return
-    app.native_run_client(command, cwd)
+    app.native_run_client(target, command, cwd)
 
 
-def _tell(done: Converted, explain: bool) -> None:
+def _tell(done: Converted, explain: bool, *, installed: bool) -> None:
     manifest = done.manifest
     source, target = _NAMES[manifest.source.harness.value], _NAMES[manifest.target.value]
     print(f"{source} session {visible(manifest.source.id or '?', one_line=True)} to {target}.")
@@ -152,9 +155,9 @@ def _tell(done: Converted, explain: bool) -> None:
                 )
             )
     if done.manifest_path is not None:
-        print(f"The place of every item on both sides: {done.manifest_path}")
-    if manifest.path is not None:
-        print(f"Go on with: hhd native resume {manifest.path} --with {manifest.target.value}")
+        print(f"The place of every item on both sides: {typed(done.manifest_path)}")
+    if manifest.path is not None and installed:  # Elsewhere a client may not find it, or not open it.
+        print(f"Go on with: hhd native resume {typed(manifest.path)} --with {manifest.target.value}")
 
 
 def _print_json(value: object) -> None:

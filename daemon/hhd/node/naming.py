@@ -64,13 +64,13 @@ def chosen(name: str, things: Sequence[Named], what: str) -> int:
     raise RefusedError(f"There is no {what} '{short(name, SHOWN_CHARS)}' here.")
 
 
-def session(store: Store, name: str) -> Listed:
-    """Return the session that `name` means; raises UsageError, RefusedError."""
+def session(store: Store, name: str, what: str = "session") -> Listed:
+    """Return the session that `name` means; `what` it could have meant. Raises UsageError, RefusedError."""
     if len(name) == 64 and (whole := _session_id(store, name)) is not None:
         return listing.get(store, whole) or listing.described(store, whole)
     entries = listing.listed(store)
     things = [Named(one.id.hex(), (one.title,)) for one in entries]
-    return entries[chosen(name, things, "session")]
+    return entries[chosen(name, things, what)]
 
 
 def checkpoint(store: Store, session: SessionId, name: str, names: Names = _NO_NAMES) -> CheckpointId:

@@ -152,11 +152,17 @@ def client_command(target: Harness, session_id: str, path: Path, cwd: Path) -> l
     return ["pi", "--session", os.path.abspath(path)]
 
 
-def run_client(command: list[str], cwd: Path) -> None:
-    """Become the client. Raises RefusedError when it is not installed."""
-    program = shutil.which(command[0])
+def insist_on_client(target: Harness) -> str:
+    """Return the client's program, or raise RefusedError: asked before anything is converted for it."""
+    program = shutil.which(target.value)
     if program is None:
-        raise RefusedError(f"{command[0]} is not installed here; with --print its command is shown instead.")
+        raise RefusedError(f"{target.value} is not installed here; with --print its command is shown instead.")
+    return program
+
+
+def run_client(target: Harness, command: list[str], cwd: Path) -> None:
+    """Become the client. Raises RefusedError when it is not installed."""
+    program = insist_on_client(target)
     os.chdir(cwd)
     os.execv(program, command)
 

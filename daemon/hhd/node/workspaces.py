@@ -303,11 +303,11 @@ class Workspaces:
                 raise UsageError(f"'{name}' may mean the captures {shown}; give more of the id.")
             for one in hits.values():
                 return _Found(reader=self._reader(one), family=one.family, folder=one.folder)
-        return self._of_session(name)
+        return self._of_session(name, what="captured folder and no session")
 
-    def _of_session(self, name: str, at: str | None = None) -> _Found:
+    def _of_session(self, name: str, at: str | None = None, *, what: str = "session") -> _Found:
         """The capture that a session's main head names, or its checkpoint `at`."""
-        listed = naming.session(self.store, name)
+        listed = naming.session(self.store, name, what)
         shown = listed.id.hex()[: naming.ID_SHOWN]
         if at is None:
             point = sessions.view(self.store, self.me, listed.id).main
