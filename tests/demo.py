@@ -32,7 +32,7 @@ def main() -> int:
             os.environ[f"HHD_{kind}_HOME"] = str(folder / kind.lower())
         for part in PARTS:
             part(folder)
-    print(f"\nAll of it held. The demo took {time.perf_counter() - begin:.0f} s.")
+    print(f"\nAll of it held. The demo took {time.perf_counter() - begin:.0f} s. The command is .venv/bin/hhd.")
     return 0
 
 
