@@ -32,13 +32,13 @@ def test_an_undamaged_store_has_no_findings(small: Small) -> None:
     assert report.orphans == 0 and report.objects >= 8
 
 
-def test_sampled_flips_are_noticed_orharmless(small: Small) -> None:
+def test_sampled_flips_are_noticed_or_harmless(small: Small) -> None:
     dice = random.Random(5)
     noticed = sum(not harmless(examine(small, flipped(small.raw, dice.randrange(len(small.raw))))) for _ in range(150))
     assert noticed > 20
 
 
-def test_every_flip_of_the_files_header_is_noticed_orharmless(small: Small) -> None:
+def test_every_flip_of_the_files_header_is_noticed_or_harmless(small: Small) -> None:
     noticed = [at for at in range(100) if not harmless(examine(small, flipped(small.raw, at)))]
     assert noticed
 
@@ -51,7 +51,7 @@ def test_flips_of_the_description_of_tables_are_noticed(small: Small) -> None:
 
 @pytest.mark.long
 @pytest.mark.parametrize("part", range(4))
-def test_every_flip_is_noticed_orharmless(small: Small, part: int) -> None:
+def test_every_flip_is_noticed_or_harmless(small: Small, part: int) -> None:
     noticed = 0
     for at in range(part, len(small.raw), 4):
         noticed += not harmless(examine(small, flipped(small.raw, at)))
@@ -87,7 +87,7 @@ def test_a_row_that_only_reading_all_finds_makes_its_session_unsound() -> None:
         assert isinstance(told, str) or len(told.sound) < 2
 
 
-def test_sampled_truncations_are_noticed_orharmless(small: Small) -> None:
+def test_sampled_truncations_are_noticed_or_harmless(small: Small) -> None:
     for size in [0, 1, 99, 100, 512, *range(4096, len(small.raw), 4096), len(small.raw) - 1]:
         assert not harmless(examine(small, small.raw[:size])), size
 
