@@ -18,6 +18,7 @@ from tests.loopback import messages_api as lo
 from hhd import app
 from hhd.node import capsules
 from hhd.node.capsule_file import CapsuleFile
+from hhd.node.face import Nobody
 from hhd.runtime.outcomes import StopFlag
 from hhd_protocol.capsule import Capsule
 
@@ -27,25 +28,18 @@ MODEL_SECONDS = 2.0
 TURNS = 3
 
 
-class Quiet:
-    """A face that shows nothing and has nobody."""
+def slow_answers() -> list[lo.Step]:
+    """What a model that takes `MODEL_SECONDS` says in a short session: commands of a few milliseconds, then an end."""
 
-    def text(self, piece: str) -> None: ...
+    def slow(step: lo.Step) -> lo.Step:
+        def act(answer: lo.Answer) -> None:
+            answer.stop.wait(MODEL_SECONDS)
+            step(answer)
 
-    def notice(self, sentence: str) -> None: ...
+        return act
 
-    def emitted(self, piece: bytes) -> None: ...
-
-    def write(self, text: str) -> None: ...
-
-    def read(self, prompt: str) -> str | None:
-        return None
-
-    def listen(self, prompt: str, why: str) -> str | None:
-        return None
-
-    def steering(self) -> list[str]:
-        return []
+    calls = [lo.message(lo.call("bash", command="git --version"), reason="tool_use")] * (TURNS - 1)
+    return [slow(step) for step in [*calls, lo.message(lo.text("Done."))]]
 
 
 def main() -> None:
@@ -84,16 +78,6 @@ def first_request(folder: Path, n: int = 15) -> None:
 
 def saves(folder: Path, n: int = 5) -> None:
     """A session with its saves, against the same session with none."""
-
-    def slow(step: lo.Step) -> lo.Step:
-        def act(answer: lo.Answer) -> None:
-            answer.stop.wait(MODEL_SECONDS)
-            step(answer)
-
-        return act
-
-    calls = [lo.message(lo.call("bash", command="git --version"), reason="tool_use")] * (TURNS - 1)
-    steps = [slow(step) for step in [*calls, lo.message(lo.text("Done."))]]
     counted: list[float] = []
     real = CapsuleFile.save
 
@@ -109,11 +93,11 @@ def saves(folder: Path, n: int = 5) -> None:
 
     def session(save: Callable[[CapsuleFile, Capsule], int]) -> Callable[[], None]:
         def run() -> None:
-            with lo.serve(steps) as service, mock.patch.object(CapsuleFile, "save", save):
+            with lo.serve(slow_answers()) as service, mock.patch.object(CapsuleFile, "save", save):
                 os.environ |= {"ANTHROPIC_BASE_URL": service.url, "ANTHROPIC_API_KEY": "k"}
                 capsule = folder / "session.hhd"
                 capsules.new("agent", capsule, args={"prompt": "go"}, embed=True, force=True)
-                ended = app.run_on(capsule, folder=Path(), model="m", face=Quiet(), stop=StopFlag())
+                ended = app.run_on(capsule, folder=Path(), model="m", face=Nobody(), stop=StopFlag())
                 assert ended.status == 0, ended.sentence
 
         return run

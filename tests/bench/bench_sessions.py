@@ -13,13 +13,14 @@ from pathlib import Path
 from typing import Any
 from unittest import mock
 
-from tests.bench.bench_run import MODEL_SECONDS, TURNS, Quiet
+from tests.bench.bench_run import MODEL_SECONDS, TURNS, slow_answers
 from tests.bench.harness import paired, percentile, report
 from tests.loopback import messages_api as lo
 
 from hhd import app
 from hhd.node import capsules, workbench
 from hhd.node.capsule_session import CapsuleKeeper
+from hhd.node.face import Nobody
 from hhd.node.keeper import Keeper
 from hhd.node.standing import Step
 from hhd.node.stored_session import StoreKeeper
@@ -86,7 +87,7 @@ def in_store(model: str) -> tuple[workbench.Workbench, SessionId]:
     """Run a session in the store to its end; the store stays open."""
     with app.workbench() as bench:
         session = bench.create("go", folder=Path(), once=False)
-        ended = bench.go_on(session, folder=None, model=model, face=Quiet(), stop=StopFlag())
+        ended = bench.go_on(session, folder=None, model=model, face=Nobody(), stop=StopFlag())
         assert ended.status == 0, ended.sentence
         return bench, session
 
@@ -95,7 +96,7 @@ def in_file(folder: Path, model: str) -> None:
     """Run a session in a capsule to its end."""
     capsule = folder / "session.hhd"
     capsules.new("agent", capsule, args={"prompt": "go"}, embed=True, force=True)
-    ended = app.run_on(capsule, folder=Path(), model=model, face=Quiet(), stop=StopFlag())
+    ended = app.run_on(capsule, folder=Path(), model=model, face=Nobody(), stop=StopFlag())
     assert ended.status == 0, ended.sentence
 
 
@@ -146,22 +147,12 @@ def turns(folder: Path) -> None:
 def slowdown(folder: Path, n: int = 5) -> None:
     """A session with its steps in the store, against the same session that keeps nothing."""
 
-    def slow(step: lo.Step) -> lo.Step:
-        def act(answer: lo.Answer) -> None:
-            answer.stop.wait(MODEL_SECONDS)
-            step(answer)
-
-        return act
-
-    calls = [lo.message(lo.call("bash", command="git --version"), reason="tool_use")] * (TURNS - 1)
-    answers = [slow(step) for step in [*calls, lo.message(lo.text("Done."))]]
-
     def kept_nowhere(keeper: StoreKeeper, step: Step) -> None:
         keeper._standing = step.standing
 
     def session(patch: Callable[[], mock._patch[Any]]) -> Callable[[], None]:
         def run() -> None:
-            with lo.serve(answers) as service, patch():
+            with lo.serve(slow_answers()) as service, patch():
                 os.environ |= {"ANTHROPIC_BASE_URL": service.url, "ANTHROPIC_API_KEY": "k"}
                 in_store("m")
 

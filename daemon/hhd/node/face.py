@@ -28,3 +28,24 @@ class Face(Protocol):
 
     def steering(self) -> list[str]:
         """What the person said meanwhile, without waiting."""
+
+
+class Nobody:
+    """A face that shows nothing and has nobody, for a session that is looked at and does not run."""
+
+    def text(self, piece: str) -> None: ...
+
+    def notice(self, sentence: str) -> None: ...
+
+    def emitted(self, piece: bytes) -> None: ...
+
+    def write(self, text: str) -> None: ...
+
+    def read(self, prompt: str) -> str | None:
+        return None
+
+    def listen(self, prompt: str, why: str) -> str | None:
+        return None
+
+    def steering(self) -> list[str]:
+        return []

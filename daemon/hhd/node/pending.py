@@ -13,6 +13,7 @@ from hhd.effects.executor import HowSettled
 from hhd.identity.key import Identity
 from hhd.node import listing
 from hhd.node.answers.decided import Asked, Decided, Uncertain
+from hhd.node.face import Nobody
 from hhd.node.foreign import described
 from hhd.node.kinds import kind_of
 from hhd.node.listing import State as Listed
@@ -90,7 +91,7 @@ class Pending:
     @contextmanager
     def _run(self, folder: Path | None) -> Iterator[Run]:
         with stored(
-            self.store, self.me, self.session, folder=folder, model=None, face=_Nobody(), stop=StopFlag()
+            self.store, self.me, self.session, folder=folder, model=None, face=Nobody(), stop=StopFlag()
         ) as run:
             yield run
 
@@ -146,24 +147,3 @@ def effect_number(text: str | None) -> int | None:
 
 def _doubtful(entry: Entry) -> bool:
     return entry.state in (State.STARTED, State.UNCERTAIN) and kind_of(entry) is EffectKind.TOOL
-
-
-class _Nobody:
-    """The face of a session that is looked at and does not run."""
-
-    def text(self, piece: str) -> None: ...
-
-    def notice(self, sentence: str) -> None: ...
-
-    def emitted(self, piece: bytes) -> None: ...
-
-    def write(self, text: str) -> None: ...
-
-    def read(self, prompt: str) -> str | None:
-        return None
-
-    def listen(self, prompt: str, why: str) -> str | None:
-        return None
-
-    def steering(self) -> list[str]:
-        return []
