@@ -11,7 +11,7 @@ Rejected: trees of page ids (2.5 times the bytes: scattered ids do not compress)
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
 from typing import NamedTuple
 
@@ -188,18 +188,3 @@ def dictionary_slots(own_pages: int) -> list[int]:
     """Return the slots whose pages, joined, are the dictionary of an object with so many own pages."""
     count = min(own_pages, DICTIONARY_PAGES)
     return [i * own_pages // count for i in range(count)]
-
-
-def flattened(chain: Sequence[tuple[Ref, ImageHead]]) -> dict[int, Place]:
-    """Return the whole list of an image from its `chain`: the object itself first, the one that stands alone last."""
-    places: dict[int, Place] = {}
-    for own, head in reversed(chain):
-        for page in head.gone:
-            places.pop(page, None)
-        places.update(head.changes(own))
-    return places
-
-
-def slots_by_page(head: ImageHead) -> Mapping[int, int]:
-    """Return the slot of each own page."""
-    return {page: slot for slot, page in enumerate(head.pages)}

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import re
 from array import array
 from collections.abc import Iterable, Iterator, Mapping
 from pathlib import Path
@@ -563,6 +562,3 @@ def _part(piece: Piece) -> Part:
     if piece.type == "image":
         return MediaPart(form="image", mime=piece.mimeType, base64=piece.data)
     return OtherPart(form=piece.type, json="null")
-
-
-_FILE_NAME = re.compile(r"[^/]+_([0-9a-fA-F-]{8,64})\.jsonl\Z")

@@ -8,7 +8,6 @@ from __future__ import annotations
 
 from collections import OrderedDict
 from collections.abc import Callable, Collection, Iterable
-from typing import TypeVar
 
 from hhd.store.checkpoints import capture_ref as capture_ref
 from hhd.store.errors import DamagedStoreError
@@ -34,10 +33,8 @@ SMALL_OBJECTS_MAX = 32
 """Small objects that a capture refers to (32 bytes each); with more, the smaller half goes into its own object."""
 
 _FRAMES_KEPT = 8
-_OBJECTS_KEPT = 2
-"""Decoded frames (1 MiB each) and sealed objects that a reader holds: files are read in the order they were put."""
+"""Decoded frames (1 MiB each) that a reader holds: files are read in the order they were put."""
 
-T = TypeVar("T")
 Place = tuple[Ref, int]
 """An object, and which of its pieces."""
 
@@ -100,20 +97,15 @@ class CaptureReader:
         return found
 
     def _frame(self, ref: Ref, head: PiecesHead, frame: int, first: int) -> list[bytes]:
-        def read() -> list[bytes]:
-            return self._reader.pieces_frame(ref, frame, head.lengths[first : first + head.frames[frame]])
-
-        return _kept(self._frames, (ref, frame), _FRAMES_KEPT, read)
-
-
-def _kept(cache: OrderedDict[tuple[Ref, int], T], key: tuple[Ref, int], most: int, read: Callable[[], T]) -> T:
-    if key in cache:
-        cache.move_to_end(key)
-        return cache[key]
-    found = cache[key] = read()
-    if len(cache) > most:
-        cache.popitem(last=False)
-    return found
+        key = ref, frame
+        if key in self._frames:
+            self._frames.move_to_end(key)
+            return self._frames[key]
+        lengths = head.lengths[first : first + head.frames[frame]]
+        found = self._frames[key] = self._reader.pieces_frame(ref, frame, lengths)
+        if len(self._frames) > _FRAMES_KEPT:
+            self._frames.popitem(last=False)
+        return found
 
 
 class CaptureWriter:

@@ -36,11 +36,6 @@ def without_secrets(items: Iterable[Item], ledger: Ledger) -> Iterator[Item]:
         yield changed
 
 
-def secrets_in(item: Item) -> list[str]:
-    """The kinds of credentials that seem to stand in `item`."""
-    return _clean(item)[1]
-
-
 def _clean(item: Item) -> tuple[Item, list[str]]:
     kinds: list[str] = []
 

@@ -7,7 +7,6 @@ from dataclasses import dataclass, field
 
 from hhd.runtime.instrument import leb
 from hhd.runtime.instrument.frames import FrameFunctions, Shelf
-from hhd.runtime.instrument.module import I32
 from hhd.runtime.instrument.shape import Construct
 from hhd_protocol.errors import FormatError
 
@@ -110,9 +109,6 @@ class Emitter:
         if len(self.stack) <= self.path[-1].height:
             raise FormatError("the code of the module takes operands that are not there")
         return self.stack.pop()
-
-    def pop_i32(self) -> None:
-        self.pop(bytes([I32]))
 
     def local_type(self, local: object) -> int:
         assert isinstance(local, int)
