@@ -63,9 +63,9 @@ def test_keys_are_not_shown(store: Store) -> None:
 def test_the_family_of_what_belongs_to_no_session_is_made_once_and_anew_only_when_its_keys_are_gone(
     store: Store,
 ) -> None:
-    digest, commons = store.put_module(b"a module"), store.commons()
+    digest, commons = store.modules.put(b"a module"), store.commons()
     store.make_commons()
-    assert store.commons() == commons and store.module(digest) == b"a module"
+    assert store.commons() == commons and store.modules.get(digest) == b"a module"
     with store.transaction():
         store.families.forget(commons)
     store.make_commons()

@@ -20,10 +20,11 @@ from hhd.store.database import FILE
 from hhd.store.errors import DamagedStoreError
 from hhd.store.families import FAMILY
 from hhd.store.line import Line
+from hhd.store.modules import MODULE, MODULES
 from hhd.store.repair import repair
 from hhd.store.retention import session_bytes, sweep
 from hhd.store.rows import LEDGER
-from hhd.store.store import CHECKPOINT, CHECKPOINTS, DIRECTORY, META, MODULE, MODULES, SESSION, Store
+from hhd.store.store import CHECKPOINT, CHECKPOINTS, DIRECTORY, META, SESSION, Store
 from hhd_protocol.codec import encode
 
 COLUMNS = {
@@ -168,7 +169,7 @@ def test_a_row_that_opens_and_holds_nonsense_ends_in_a_finding_or_one_sentence(
 ) -> None:
     value = NONSENSE[nonsense]
     with Store.open(small.put(small.raw), seed=SEED, limits=LIMITS) as store:
-        digest = store.put_module(b"a module")
+        digest = store.modules.put(b"a module")
         first = bytes(8)
         for one in (
             store.sessions() if kind in ("session", "checkpoint", "checkpoints", "family", "ledger") else [ALICE]
@@ -198,7 +199,7 @@ def test_a_row_that_opens_and_holds_nonsense_ends_in_a_finding_or_one_sentence(
 
 
 def _modules(store: Store) -> object:
-    return [store.module(digest) for digest in store.modules()]
+    return [store.modules.get(digest) for digest in store.modules.all()]
 
 
 @pytest.mark.parametrize("version", [-(2**31), -1, 0])

@@ -43,7 +43,7 @@ def test_a_store_of_each_format_reads_as_it_was_written(tmp_path: Path, number: 
             assert {str(n): hashlib.sha256(page).hexdigest() for n, page in pages.items()} == told["pages"]
             reader = store.reader_of(checkpoint)
             assert b"".join(reader.log(checkpoint.payload.logs["claude"])).decode() == told["log"]
-        assert store.module(store.modules()[0]) == b"\0asm module of the fixture"
+        assert store.modules.get(store.modules.all()[0]) == b"\0asm module of the fixture"
         assert list(store.rows.log("journal", ALICE)) == [b"an entry"]
 
 

@@ -93,7 +93,7 @@ def test_a_low_disk_stops_before_it_is_full(folder: Path) -> None:
         with pytest.raises(FullStoreError, match="are to stay so"):
             Line(store, ALICE).checkpoint(snapshot=Memory(3).snapshot())
         with pytest.raises(FullStoreError):
-            store.put_module(b"module")
+            store.modules.put(b"module")
         assert store.checkpoint_ids(ALICE) == []
 
 

@@ -148,11 +148,11 @@ def test_the_caller_may_reuse_its_buffer(store: Store) -> None:
 
 def test_a_module_is_stored_once_per_hash(store: Store) -> None:
     module = random.Random(1).randbytes(3_000_000)
-    digest = store.put_module(module)
+    digest = store.modules.put(module)
     used = sum(1 for _ in store.objects.numbers())
-    assert store.put_module(module) == digest and store.modules() == [digest]
+    assert store.modules.put(module) == digest and store.modules.all() == [digest]
     assert sum(1 for _ in store.objects.numbers()) == used
-    assert store.module(digest) == module
+    assert store.modules.get(digest) == module
 
 
 def test_a_store_that_was_closed_gives_back_the_same(folder: Path) -> None:

@@ -40,7 +40,7 @@ def _written(folder: Path, phrase: str) -> list[str]:
             )
         store.rows.put("title", ALICE, b"", text)
         store.rows.append("journal", ALICE, b"asked " + text)
-        store.put_module(b"\0asm" + text * 10)
+        store.modules.put(b"\0asm" + text * 10)
         # Not folded: the write-ahead log is a file, too.
         assert text in (store.record(store.heads(made.session)[-1]) or b"")
         found = leaks(folder, phrase)

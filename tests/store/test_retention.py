@@ -99,11 +99,11 @@ def test_removed_sessions_and_unfinished_imports_are_freed(aged: Store) -> None:
     family = aged.create_session(BOB).family
     Line(aged, ALICE).checkpoint(snapshot=Memory(9).snapshot())
     head = Line(aged, BOB).checkpoint(snapshot=Memory(2).snapshot())
-    digest = aged.put_module(b"module" * 1000)
+    digest = aged.modules.put(b"module" * 1000)
     aged.log_writer(family, aged.keep, None).append(b"an import that never ended")
     aged.remove_session(ALICE)
     assert sweep(aged, keep_days=1).objects == 2
-    assert aged.module(digest) == b"module" * 1000
+    assert aged.modules.get(digest) == b"module" * 1000
     assert flat(Line(aged, BOB, head).snapshot()) == Memory(2).pages
     assert not Check(aged, read_data=True).run().findings
     aged.close()

@@ -13,9 +13,10 @@ from hhd.store.check import Check
 from hhd.store.database import FILE
 from hhd.store.folders import Folders
 from hhd.store.line import Line
+from hhd.store.modules import MODULES
 from hhd.store.repair import repair
 from hhd.store.retention import sweep
-from hhd.store.store import MODULES, Limits, Store
+from hhd.store.store import Limits, Store
 from hhd_protocol.ids import ObjectName, Sha256
 from hhd_protocol.workspace import Capture
 
@@ -31,7 +32,7 @@ def opened(folder: Path) -> Store:
 def folder(tmp_path: Path) -> Iterator[Path]:
     """A store with two sessions, of which the first has a program, and a captured folder."""
     with opened(tmp_path / "store") as store:
-        for session, module in ((ALICE, store.put_module(PROGRAM)), (BOB, None)):
+        for session, module in ((ALICE, store.modules.put(PROGRAM)), (BOB, None)):
             store.create_session(session)
             Line(store, session).checkpoint(snapshot=Memory(2).snapshot(), module=module, turn=True)
         with store.transaction():
@@ -53,8 +54,8 @@ def damage(folder: Path, name: ObjectName) -> None:
 
 def damage_program(folder: Path) -> Sha256:
     with opened(folder) as store:
-        (digest,) = store.modules()
-        name = store.module_ref(digest).name
+        (digest,) = store.modules.all()
+        name = store.modules.ref(digest).name
     damage(folder, name)
     return digest
 
@@ -70,7 +71,7 @@ def test_a_session_whose_program_is_damaged_is_not_called_sound_and_keeps_its_co
     with opened(folder) as store:
         assert not store.checkpoint(store.heads(ALICE)[0]).thinned
         sweep(store, keep_days=0)
-        store.put_module(PROGRAM)
+        store.modules.put(PROGRAM)
         assert Check(store, read_data=True).run().sound == [ALICE, BOB], "who has the program puts it again"
 
 
@@ -79,18 +80,18 @@ def test_a_program_that_can_be_had_elsewhere_is_stored_anew(folder: Path) -> Non
     result = repair(folder, seed=SEED, limits=LIMITS, module={digest: PROGRAM}.get)
     assert result.report.sound == [ALICE, BOB] and not result.report.findings
     with opened(folder) as store:
-        assert store.module(digest) == PROGRAM
+        assert store.modules.get(digest) == PROGRAM
 
 
 def test_a_program_that_its_list_lost_is_missed_and_listed_again(folder: Path) -> None:
     with opened(folder) as store, store.transaction():
-        (digest,) = store.modules()
+        (digest,) = store.modules.all()
         store.rows.remove_log(MODULES, b"")
     with opened(folder) as store:
         assert Check(store).run().sound == [BOB]
     assert not repair(folder, seed=SEED, limits=LIMITS).report.findings
     with opened(folder) as store:
-        assert store.modules() == [digest] and store.module(digest) == PROGRAM
+        assert store.modules.all() == [digest] and store.modules.get(digest) == PROGRAM
 
 
 def test_a_damaged_capture_of_a_folder_is_forgotten_by_repair_and_the_store_is_sound_again(folder: Path) -> None:

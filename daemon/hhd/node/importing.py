@@ -71,8 +71,8 @@ def _wasm(store: Store, value: Capsule, module: bytes | None) -> bytes:
     named = value.module
     if named.packed is not None:
         return capsule.module_bytes(named)
-    if module is None and named.digest in store.modules():
-        module = store.module(named.digest)
+    if module is None and named.digest in store.modules.all():
+        module = store.modules.get(named.digest)
     module = programs.builtin_module(named.digest) if module is None else module
     if module is None:
         raise RefusedError("The capsule has its program left out; give it with --module FILE.")
@@ -83,7 +83,7 @@ def _wasm(store: Store, value: Capsule, module: bytes | None) -> bytes:
 
 def _taken(store: Store, me: Identity, value: Capsule, wasm: bytes, *, own: bool) -> SessionId:
     store.insist_on_room(len(wasm))
-    module = store.put_module(wasm)
+    module = store.modules.put(wasm)
     standing = sessions.doubted(Standing.of(value))
     log = _log(
         value,

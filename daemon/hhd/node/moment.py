@@ -95,7 +95,7 @@ class Moment:
             module = Module(
                 digest=standing.module,
                 length=standing.module_bytes,
-                packed=pack(self._store.module(standing.module), LEVEL_ONCE),
+                packed=pack(self._store.modules.get(standing.module), LEVEL_ONCE),
             )
         history = b"".join(encode_settled(record.closed) for record in self._oldest_first() if record.closed)
         try:

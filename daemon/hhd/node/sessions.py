@@ -60,7 +60,7 @@ def create(
     name, wasm = programs.find(program)
     with store.transaction():
         store.insist_on_room(len(wasm))
-        module = store.put_module(wasm)
+        module = store.modules.put(wasm)
         opening = Opening(program=name, module=module, module_bytes=len(wasm), args=args, limits=limits or Limits())
         session = _created(store, me, None, None, None)
         here.note(store, session, here.Note(folder=folder))

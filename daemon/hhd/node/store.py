@@ -131,7 +131,7 @@ def usage() -> StoreUsage:
             file_bytes=store.database.bytes_used(),
             free_bytes=store.database.bytes_free(),
             sessions=sorted(sessions, key=lambda one: -one.bytes),
-            modules=len(store.modules()),
+            modules=len(store.modules.all()),
             originals=lists,
             originals_bytes=size,
         )

@@ -116,7 +116,7 @@ class StoreKeeper:
 
     def wasm(self) -> bytes:
         """The module out of the store."""
-        return self._store.module(self._standing.module)
+        return self._store.modules.get(self._standing.module)
 
     def snapshot(self) -> Snapshot:
         """The memory where it stands."""

@@ -239,9 +239,9 @@ class Check:
 
     def _modules(self) -> list[Ref]:
         """Return where modules are, noting rows that are not."""
-        for digest in self._store.modules():
+        for digest in self._store.modules.all():
             try:
-                self.modules[digest] = self._store.module_ref(digest)
+                self.modules[digest] = self._store.modules.ref(digest)
             except (DamagedStoreError, MissingError) as error:
                 self.report.add(f"module {digest.hex()[:16]}", error)
         return list(self.modules.values())

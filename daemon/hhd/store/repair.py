@@ -306,21 +306,21 @@ def _mend_modules(store: Store, module: Callable[[Sha256], bytes | None], result
 
     def is_whole(digest: Sha256) -> bool:
         try:
-            return bool(store.module(digest))
+            return bool(store.modules.get(digest))
         except (DamagedStoreError, MissingError):
             return False
 
-    listed = store.modules()
+    listed = store.modules.all()
     checkpoints = (store.checkpoint(one) for session in store.sessions() for one in store.checkpoint_ids(session))
     named = dict.fromkeys([*listed, *(one.payload.module for one in checkpoints if one.payload.module)])
     whole = [digest for digest in named if is_whole(digest)]
     gone = [digest for digest in named if digest not in set(whole)]
     with store.transaction():
         if whole != listed:
-            store.relist_modules(whole, gone)
+            store.modules.relist(whole, gone)
         for digest in gone:
             if (found := module(digest)) is not None:
-                store.put_module(found)
+                store.modules.put(found)
                 result.done.append(f"module {digest.hex()[:16]} was stored anew")
             elif digest in listed:
                 result.lost.append(f"module {digest.hex()[:16]}, which a session of the same program brings again")

@@ -60,7 +60,7 @@ def sweep(
                 if known[one].session not in busy and refs_of(known[one])
             }
             lean = {one for one, checkpoint in known.items() if one in thin or checkpoint.thinned}
-            shared = [*map(store.module_ref, store.modules()), *store.shelf.roots(), *Folders(store).roots()]
+            shared = [*map(store.modules.ref, store.modules.all()), *store.shelf.roots(), *Folders(store).roots()]
             needed = _needed(store, [checkpoint for one, checkpoint in known.items() if one not in lean], shared)
             # An object that another process just stored may not be referred to yet: then only what was thinned goes.
             gone = [known[one] for one in lean] if busy or not free else None

@@ -30,6 +30,7 @@ from hhd.store.families import Families, Family
 from hhd.store.group import GroupDocument
 from hhd.store.image_writer import ImageWriter
 from hhd.store.log_writer import LogWriter
+from hhd.store.modules import Modules
 from hhd.store.objects import Objects
 from hhd.store.opening import open_database
 from hhd.store.reading import Reader
@@ -46,9 +47,7 @@ from hhd_protocol.ids import (
     EpochId,
     FamilyId,
     Incarnation,
-    ObjectName,
     SessionId,
-    Sha256,
     StatementId,
 )
 from hhd_protocol.objects import Ref
@@ -60,15 +59,7 @@ LOOK_SECONDS = 0.05
 """Who lists sessions takes a lock for some microseconds to see whether it is held."""
 _FIRST_EPOCH = b"first epoch of "
 
-DIRECTORY, CHECKPOINT, CHECKPOINTS, SESSION, MODULE, MODULES, META = (
-    "directory",
-    "checkpoint",
-    "checkpoints",
-    "session",
-    "module",
-    "modules",
-    "meta",
-)
+DIRECTORY, CHECKPOINT, CHECKPOINTS, SESSION, META = "directory", "checkpoint", "checkpoints", "session", "meta"
 """Tables of rows that belong to the store itself; others choose other names."""
 
 
@@ -113,6 +104,7 @@ class Store:
         self.families = Families(self.rows, random)
         self.statements = Statements(self)
         self.shared = GroupDocument(self.rows, random)
+        self.modules = Modules(self)
         self.shelf = Shelf(self)
 
     @classmethod
@@ -345,45 +337,6 @@ class Store:
         with self.transaction():
             self.insist_on_room(len(raw))
             self.keep(ref, raw)
-
-    def put_module(self, module: bytes) -> Sha256:
-        """Keep an instrumented module, once however many sessions have it, and return its hash."""
-        digest = Sha256(hashlib.sha256(module).digest())
-        with self.transaction():
-            if self.rows.get(MODULE, b"", digest) is None:
-                self.insist_on_room(len(module))
-                ref = self.log_writer(self.commons(), self.keep, None).append(module)
-                self.rows.put(MODULE, b"", digest, encode([ref.name, ref.epoch]))
-                self.rows.enlist(MODULES, b"", digest)
-        return digest
-
-    def relist_modules(self, kept: Iterable[Sha256], gone: Iterable[Sha256]) -> None:
-        """List the modules that are `kept`, and forget where those are that are `gone`: they may be put again."""
-        with self.transaction():
-            for digest in gone:
-                self.rows.delete(MODULE, b"", digest)
-            self.rows.relist(MODULES, b"", [bytes(one) for one in kept])
-
-    def modules(self) -> list[Sha256]:
-        """Return the hashes of all modules here."""
-        return [Sha256(entry) for entry in self.rows.listing(MODULES, b"")]
-
-    def module_ref(self, digest: Sha256) -> Ref:
-        """Return where a module is; raises MissingError."""
-        raw = self.rows.get(MODULE, b"", digest)
-        match decoded(raw, "row of a module") if raw is not None else None:
-            case [bytes(name), bytes(epoch)]:
-                return Ref(name=ObjectName(name), epoch=EpochId(epoch))
-            case None if raw is None:
-                raise MissingError(f"Module {digest.hex()[:16]} is not in this store.")
-        raise DamagedStoreError(f"The row of module {digest.hex()[:16]} is not in the form it was written in.")
-
-    def module(self, digest: Sha256) -> bytes:
-        """Return a module; raises MissingError, DamagedStoreError if it is not what its hash says."""
-        module = b"".join(self.reader(self.commons()).log(self.module_ref(digest)))
-        if hashlib.sha256(module).digest() != digest:
-            raise DamagedStoreError(f"Module {digest.hex()[:16]} is damaged: it does not have its hash.")
-        return module
 
     def commons(self) -> FamilyId:
         """Return the family of what belongs to no session: modules, and what is on the shelf."""
