@@ -12,8 +12,9 @@ from hhd.node import registry as door
 from hhd.node.answers.wished import Wished
 from hhd.node.devices import Devices
 from hhd.node.naming import ID_SHOWN
+from hhd.registry.questions import Question
 from hhd.registry.registers import identifier
-from hhd.registry.registry import Question, Registry, Told
+from hhd.registry.registry import Registry, Told
 from hhd.store.store import Store
 from hhd_protocol.ids import CheckpointId, SessionId
 

@@ -11,17 +11,19 @@ the mark on the shelf before each use and read again if it is behind. Nothing he
 from __future__ import annotations
 
 from collections.abc import Callable, Iterable
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 
 from hhd.base.errors import UsageError
+from hhd.registry import pieces
 from hhd.registry import registers as names
 from hhd.registry.document import ACTOR_BYTES, Document
+from hhd.registry.questions import Question, questions
 from hhd.registry.registers import Edit, Register, Registers, Subject, Writer
-from hhd.registry.shelf import HeadFacts, SessionFacts, Shelf, Shown
-from hhd_protocol.codec import decode, encode
+from hhd.registry.shelf import SessionFacts, Shelf
+from hhd.registry.shown import Showing, session_facts, still_said
 from hhd_protocol.errors import FormatError
-from hhd_protocol.ids import CheckpointId, DeviceId, SessionId, StatementId
-from hhd_protocol.limits import REGISTRY_ENTRIES_MAX, REGISTRY_NAMED_HEADS_MAX, TITLE_BYTES_MAX
+from hhd_protocol.ids import CheckpointId, DeviceId, SessionId
+from hhd_protocol.limits import REGISTRY_ENTRIES_MAX, TITLE_BYTES_MAX
 
 PIECES_MAX = 128
 """Changes kept one by one before they are packed into the whole: each costs a row, reading them all a millisecond."""
@@ -39,36 +41,12 @@ LIFE_BYTES = 3
 
 
 @dataclass(frozen=True, kw_only=True)
-class Claim:
-    """One of the answers to a question: the `text` and the first bytes of the id of the `device` that wrote it."""
-
-    text: str
-    device: bytes
-
-
-@dataclass(frozen=True, kw_only=True)
-class Question:
-    """Something that two devices said without knowing of each other, or one name that two devices have.
-
-    `what`: "title", "picked", "belongs on", "name of a head", "device name" (two names for one device) or "same name".
-    `subjects`: as the document names what it is about. Saying it again, whatever it is to be, is the answer.
-    """
-
-    what: str
-    subjects: tuple[Subject, ...]
-    claims: tuple[Claim, ...]
-
-
-@dataclass(frozen=True, kw_only=True)
 class Told:
     """What became of an edit, for the person: `before` and `after` as shown; questions that are open about it now."""
 
     before: str | None
     after: str | None
     questions: tuple[Question, ...] = ()
-
-
-_ASKED = {names.TITLE: "title", names.PICKED: "picked", names.BELONGS: "belongs on", names.NAME: "device name"}
 
 
 class Registry:
@@ -82,8 +60,7 @@ class Registry:
         self._at: bytes | None = None
         """The mark on the shelf of what is here; None too while nothing was ever kept."""
         self._pieces = self._history = 0
-        self._last_shown: Shown | None = None
-        self._asked: dict[Subject, int] = {}
+        self._showing = Showing()
         self.notice: str | None = None
         """What the person must be told of the document itself: that it was damaged, and what became of it."""
 
@@ -148,7 +125,7 @@ class Registry:
     def facts(self, session: SessionId) -> SessionFacts:
         """Return what lists show of a session."""
         subject = names.session_subject(session)
-        return _facts(self._read(), subject, self._registers.of_heads(subject).get(subject, ()))
+        return session_facts(self._read(), subject, self._registers.of_heads(subject).get(subject, ()))
 
     # Devices
 
@@ -162,14 +139,14 @@ class Registry:
 
     def questions(self, subject: Subject | None = None) -> tuple[Question, ...]:
         """Return everything that a person has to decide, or what is open about one subject."""
-        return tuple(_questions(self._read(), subject))
+        return tuple(questions(self._read(), subject))
 
     def show_again(self) -> None:
         """Show everything the document says, since what is shown is behind or lost."""
         with self._shelf.transaction():
             self.refresh()
             if self._at is not None:
-                self._shelf.show(self._shown(None), self._at)
+                self._shelf.show(self._showing.of(self._registers, None), self._at)
 
     # Peers
 
@@ -250,7 +227,7 @@ class Registry:
                 edit = self._registers.write(name, text, self._writer)
                 self._change(edit)
                 self._keep(heads, subject=subject)
-            return Told(before=before, after=text, questions=tuple(_questions(self._registers, subject)))
+            return Told(before=before, after=text, questions=tuple(questions(self._registers, subject)))
 
     def _change(self, edit: Edit) -> None:
         assert self._document is not None
@@ -269,16 +246,16 @@ class Registry:
             self._keep_all(whole=whole, subject=subject)
         else:
             self._at = self._mark()
-            self._shelf.append(encode([1, "changes", *document.age, list(changes)]), self._at)
+            self._shelf.append(pieces.changes(document, changes), self._at)
             self._pieces += 1
-            self._shelf.show(self._shown(subject if not whole else None), self._at)
+            self._shelf.show(self._showing.of(self._registers, subject if not whole else None), self._at)
 
     def _keep_all(self, *, whole: bool = False, subject: Subject | None = None) -> None:
         assert self._document is not None
         self._at = self._mark()
-        self._shelf.replace(encode([1, "saved", self._document.save()]), self._at)
+        self._shelf.replace(pieces.whole(self._document), self._at)
         self._pieces = 1
-        self._shelf.show(self._shown(subject if not whole else None), self._at)
+        self._shelf.show(self._showing.of(self._registers, subject if not whole else None), self._at)
 
     def _begin_anew(self) -> None:
         """Give up the history: a new document of what the registers say."""
@@ -289,56 +266,27 @@ class Registry:
         self._registers = Registers.of(self._document.entries())
         self._history = 0
 
-    def _shown(self, subject: Subject | None) -> Shown:
-        found = self._registers
-        if subject is not None and subject.startswith("s") and self._last_shown is not None:
-            facts = _facts(found, subject, found.of_heads(subject).get(subject, ()))
-            asked = self._asked.pop(subject, 0)
-            if facts.asked:
-                self._asked[subject] = facts.asked
-            shown = replace(
-                self._last_shown,
-                sessions={subject: facts},
-                questions=self._last_shown.questions - asked + facts.asked,
-                whole=False,
-            )
-            self._last_shown = shown
-            return shown
-        subjects = {Subject(name.partition("/")[0]) for name in found.live}
-        of_heads = found.of_heads()
-        sessions = {one: _facts(found, one, of_heads.get(one, ())) for one in subjects if one.startswith("s")}
-        self._asked = {one: facts.asked for one, facts in sessions.items() if facts.asked}
-        named = {Subject(name.partition("/")[0]) for name in found.live if name.endswith(f"/{names.NAME}")}
-        texts = {one: found.text(names.register(one, names.NAME)) for one in named}
-        self._last_shown = Shown(
-            sessions=sessions,
-            names={one: text for one, text in texts.items() if text is not None},
-            questions=sum(1 for _ in _questions(found, None)),
-            whole=True,
-        )
-        return self._last_shown
-
     def _mark(self) -> bytes:
         assert self._document is not None
-        return encode([1, *self._document.age, list(self._document.heads()), self._writer, self._history])
+        return pieces.Mark(self._document.age, self._document.heads(), self._writer, self._history).encoded()
 
     def _load(self, mark: bytes | None) -> None:
         """Read the document from the shelf; what is damaged is made again from what is left."""
         self._at = mark
-        self._last_shown = None
+        self._showing.forget()
         kept = self._shelf.kept()
         if mark is None and not kept.pieces and not kept.lost:
             self._document, self._pieces, self._history = Document.begin(0, {}), 0, 0
             self._begin_life()
             return
-        expected = _decoded_mark(mark)
-        document = _assembled(kept.pieces)
-        if document is not None and expected is not None and document.age == expected[0]:
-            self._document, self._writer = document, expected[2]
+        expected = pieces.decoded_mark(mark)
+        document = pieces.assembled(kept.pieces)
+        if document is not None and expected is not None and document.age == expected.age:
+            self._document, self._writer = document, expected.writer
             self._document.begin_life(self._shelf.random(ACTOR_BYTES))
             self._registers = Registers.of(document.entries())
-            self._pieces, self._history = len(kept.pieces), expected[3]
-            if document.heads() == expected[1]:
+            self._pieces, self._history = len(kept.pieces), expected.history
+            if document.heads() == expected.heads:
                 return
         self._mend(document)
 
@@ -359,7 +307,7 @@ class Registry:
         self._begin_life()
         with self._shelf.transaction():
             said = 0
-            for name, text in _still_said(self._shelf.still_shown()):
+            for name, text in still_said(self._shelf.still_shown()):
                 if self._registers.text(name) != text:
                     self._change(self._registers.write(name, text, self._writer))
                     said += 1
@@ -396,119 +344,3 @@ def _of(session: SessionId, attribute: str) -> Register:
 
 def _device(device: DeviceId) -> Register:
     return names.register(names.device_subject(device), names.NAME)
-
-
-def _facts(found: Registers, subject: Subject, of_heads: Iterable[Register]) -> SessionFacts:
-    """What lists show of a session; `of_heads`: the registers that speak of its heads."""
-    of_heads = list(of_heads)
-    archived = set(found.texts(names.register(subject, names.ARCHIVED)).values())
-    picked = names.identifier(found.text(names.register(subject, names.PICKED)))
-    return SessionFacts(
-        title=found.text(names.register(subject, names.TITLE)),
-        archived=archived == {"1"},  # Of two wishes the one that shows more.
-        picked=None if picked is None else CheckpointId(StatementId(picked)),
-        asked=sum(bool(found.competing(names.register(subject, one))) for one in _ASKED)
-        + sum(bool(found.competing(name)) for name in of_heads if _asked(name) is not None),
-        heads=_head_facts(found, of_heads),
-    )
-
-
-def _head_facts(found: Registers, of_heads: list[Register]) -> tuple[HeadFacts, ...]:
-    """What is said of each head; of more than any person names, the first by their ids."""
-    said: dict[bytes, HeadFacts] = {}
-    for name in of_heads:
-        half = names.head_of(name)
-        assert half is not None
-        fact = said.setdefault(half, HeadFacts(half))
-        if _asked(name) is not None:
-            said[half] = fact._replace(name=found.text(name))
-        else:
-            said[half] = fact._replace(archived=set(found.texts(name).values()) == {"1"})
-    told = [said[half] for half in sorted(said)[:REGISTRY_NAMED_HEADS_MAX]]
-    return tuple(fact for fact in told if fact != HeadFacts(fact.half))
-
-
-def _asked(name: Register) -> str | None:
-    """What a person is asked about where a register holds several texts; None where nobody is."""
-    attribute = name.partition("/")[2]
-    if attribute.startswith(names.HEAD_NAME) and names.head_of(name) is not None:
-        return "name of a head"
-    return _ASKED.get(attribute)
-
-
-def _questions(found: Registers, subject: Subject | None) -> Iterable[Question]:
-    named = found.live if subject is None else found.registers(subject)
-    for name in sorted(name for name in named if len(found.live.get(name, ())) > 1):
-        what, claims = _asked(name), found.competing(name)
-        if claims and what is not None:
-            yield Question(
-                what=what,
-                subjects=(Subject(name.partition("/")[0]),),
-                claims=tuple(Claim(text=text, device=names.writer_device(by)) for by, text in claims),
-            )
-    if subject is not None and not subject.startswith("d"):
-        return
-    bearers: dict[str, list[Subject]] = {}
-    for name in found.live:
-        if name.endswith(f"/{names.NAME}") and name.startswith("d"):
-            bearers.setdefault(found.text(name) or "", []).append(Subject(name.partition("/")[0]))
-    for text, subjects in sorted(bearers.items()):
-        if len(subjects) > 1 and (subject is None or subject in subjects):
-            yield Question(
-                what="same name",
-                subjects=tuple(sorted(subjects)),
-                claims=tuple(Claim(text=text, device=names.subject_id(one)) for one in sorted(subjects)),
-            )
-
-
-def _still_said(shown: Shown) -> Iterable[tuple[Register, str]]:
-    for subject, facts in shown.sessions.items():
-        if facts.title is not None:
-            yield names.register(subject, names.TITLE), facts.title
-        if facts.archived:
-            yield names.register(subject, names.ARCHIVED), "1"
-        if facts.picked is not None:
-            yield names.register(subject, names.PICKED), names.identifier_text(facts.picked)
-        for head in facts.heads:
-            half = CheckpointId(StatementId(head.half))
-            if head.name is not None:
-                yield names.register(subject, names.HEAD_NAME, half), head.name
-            if head.archived:
-                yield names.register(subject, names.HEAD_ARCHIVED, half), "1"
-    for subject, text in shown.names.items():
-        yield names.register(subject, names.NAME), text
-
-
-def _decoded_mark(mark: bytes | None) -> tuple[tuple[int, bytes], tuple[bytes, ...], Writer, int] | None:
-    try:
-        match None if mark is None else decode(mark):
-            case [1, int(number), bytes(base), list(heads), str(writer), int(history)]:
-                return (number, base), tuple(one for one in heads if isinstance(one, bytes)), Writer(writer), history
-    except FormatError:
-        pass
-    return None
-
-
-def _assembled(pieces: list[bytes]) -> Document | None:
-    """Return the document of these pieces, None if its beginning is not among them."""
-    saved: bytes | None = None
-    changes: list[tuple[tuple[int, bytes], list[bytes]]] = []
-    for piece in pieces:
-        try:
-            match decode(piece):
-                case [1, "saved", bytes(raw)]:
-                    saved = raw
-                case [1, "changes", int(number), bytes(base), list(several)]:
-                    changes.append(((number, base), [one for one in several if isinstance(one, bytes)]))
-        except FormatError:
-            continue
-    try:
-        if saved is None:
-            begin = Document.begin(0, {})
-            saved = begin.save() if any(age == begin.age for age, _ in changes) else None
-        if saved is None:
-            return None
-        age = Document.age_of(saved)
-        return Document.load(saved, (one for of, several in changes if of == age for one in several))
-    except FormatError:
-        return None
