@@ -8,7 +8,7 @@ from __future__ import annotations
 from collections.abc import Callable, Iterator
 from contextlib import AbstractContextManager
 from pathlib import Path
-from typing import TYPE_CHECKING, Any, cast
+from typing import TYPE_CHECKING, Any, TypeVar
 
 from hhd.base.errors import UserError
 from hhd.control.client import Connection, TooLargeRequestError
@@ -27,6 +27,14 @@ from hhd_protocol.errors import FormatError
 if TYPE_CHECKING:
     from hhd.node.control import ControlService
 
+LOOKING = ("show", "heads", "diff", "uncertain", "asked", "removal")
+CHANGING = ("rename", "archive", "pick", "fork", "import_capsule", "settle", "decide", "remove")
+STREAMS = ("transcript", "log", "export")
+"""Methods of `ControlService` by their kind, for both sides; each with the arguments it has here, in `Remote`. Who
+follows a log asks for it again."""
+
+T = TypeVar("T")
+
 
 class Remote:
     """The verbs over `connection`; `here` opens them in this process."""
@@ -38,7 +46,7 @@ class Remote:
 
     def show(self, name: str, *, head: str | None = None) -> Shown:
         """As `ControlService.show`."""
-        return cast(Shown, self._look(Shown, "show", name=name, head=head))
+        return self._ask(Shown, "show", name=name, head=head)
 
     def transcript(self, name: str, *, head: str | None = None) -> Iterator[bytes]:
         """As `ControlService.transcript`."""
@@ -66,31 +74,31 @@ class Remote:
 
     def heads(self, name: str, *, with_archived: bool = False) -> Heads:
         """As `ControlService.heads`."""
-        return cast(Heads, self._look(Heads, "heads", name=name, with_archived=with_archived))
+        return self._ask(Heads, "heads", name=name, with_archived=with_archived)
 
     def diff(self, name: str, one: str | None = None, other: str | None = None) -> Difference:
         """As `ControlService.diff`."""
-        return cast(Difference, self._look(Difference, "diff", name=name, one=one, other=other))
+        return self._ask(Difference, "diff", name=name, one=one, other=other)
 
     # Wishing
 
     def rename(self, name: str, title: str | None, *, head: str | None = None) -> Wished:
         """As `ControlService.rename`."""
-        return cast(Wished, self._change(Wished, "rename", name=name, title=title, head=head))
+        return self._ask(Wished, "rename", name=name, title=title, head=head)
 
     def archive(self, name: str, *, undo: bool = False, head: str | None = None) -> Wished:
         """As `ControlService.archive`."""
-        return cast(Wished, self._change(Wished, "archive", name=name, undo=undo, head=head))
+        return self._ask(Wished, "archive", name=name, undo=undo, head=head)
 
     def pick(self, name: str, head: str | None) -> Wished:
         """As `ControlService.pick`."""
-        return cast(Wished, self._change(Wished, "pick", name=name, head=head))
+        return self._ask(Wished, "pick", name=name, head=head)
 
     # Making another
 
     def fork(self, name: str, *, at: str | None = None) -> Forked:
         """As `ControlService.fork`."""
-        return cast(Forked, self._change(Forked, "fork", name=name, at=at))
+        return self._ask(Forked, "fork", name=name, at=at)
 
     def export(
         self,
@@ -104,7 +112,7 @@ class Remote:
         """As `ControlService.export`."""
         given = {"name": name, "head": head, "to": to, "passphrase": passphrase, "embed": embed}
         events = self._connection.stream("export", _values(given))
-        made: Exporting = self._read(Exporting, next(events, None))
+        made = self._read(Exporting, next(events, None))
         return Exported(**vars(made), parts=(self._read(bytes, one) for one in events))
 
     def import_capsule(
@@ -113,7 +121,7 @@ class Remote:
         """As `ControlService.import_capsule`."""
         try:
             given = {"raw": bytes(raw), "path": str(path), "passphrase": passphrase, "module": module}
-            return cast(Forked, self._change(Forked, "import_capsule", **given))
+            return self._ask(Forked, "import_capsule", **given)
         except TooLargeRequestError:
             with self._here() as verbs:
                 return verbs.import_capsule(raw, path, passphrase=passphrase, module=module)
@@ -122,15 +130,15 @@ class Remote:
 
     def uncertain(self, name: str, effect: str | None = None) -> Uncertain:
         """As `ControlService.uncertain`."""
-        return cast(Uncertain, self._look(Uncertain, "uncertain", name=name, effect=effect))
+        return self._ask(Uncertain, "uncertain", name=name, effect=effect)
 
     def settle(self, name: str, effect: str | None, *, how: str, output: str = "") -> Decided:
         """As `ControlService.settle`."""
-        return cast(Decided, self._change(Decided, "settle", name=name, effect=effect, how=how, output=output))
+        return self._ask(Decided, "settle", name=name, effect=effect, how=how, output=output)
 
     def asked(self, name: str, effect: str | None = None, *, folder: Path | None = None) -> Asked:
         """As `ControlService.asked`."""
-        return cast(Asked, self._look(Asked, "asked", name=name, effect=effect, folder=_absolute(folder)))
+        return self._ask(Asked, "asked", name=name, effect=effect, folder=_absolute(folder))
 
     def decide(
         self,
@@ -144,33 +152,31 @@ class Remote:
     ) -> Decided:
         """As `ControlService.decide`."""
         given = {"name": name, "effect": effect, "shown": shown, "agreed": agreed, "message": message}
-        return cast(Decided, self._change(Decided, "decide", **given, folder=_absolute(folder)))
+        return self._ask(Decided, "decide", **given, folder=_absolute(folder))
 
     # Removing
 
     def removal(self, name: str, *, everywhere: bool = False) -> Removal:
         """As `ControlService.removal`."""
-        return cast(Removal, self._look(Removal, "removal", name=name, everywhere=everywhere))
+        return self._ask(Removal, "removal", name=name, everywhere=everywhere)
 
     def remove(self, shown: Removal) -> Removal:
         """As `ControlService.remove`."""
-        return cast(Removal, self._change(Removal, "remove", shown=shown))
+        return self._ask(Removal, "remove", shown=shown)
 
     # How it is asked
 
-    def _look(self, wanted: Any, verb: str, **given: object) -> Any:
-        return self._read(wanted, self._connection.ask(verb, _values(given), changes=False))
+    def _ask(self, wanted: type[T], verb: str, **given: object) -> T:
+        return self._read(wanted, self._connection.ask(verb, _values(given), changes=verb not in LOOKING))
 
-    def _change(self, wanted: Any, verb: str, **given: object) -> Any:
-        return self._read(wanted, self._connection.ask(verb, _values(given)))
-
-    def _stream(self, wanted: Any, verb: str, **given: object) -> Iterator[Any]:
+    def _stream(self, wanted: type[T], verb: str, **given: object) -> Iterator[T]:
         for event in self._connection.stream(verb, _values(given)):
             yield self._read(wanted, event)
 
-    def _read(self, wanted: Any, value: Any) -> Any:
+    def _read(self, wanted: type[T], value: Any) -> T:
         try:
-            return mapping.from_value(wanted, value)
+            found: T = mapping.from_value(wanted, value)
+            return found
         except FormatError as error:
             self._connection.close()
             raise UserError(

@@ -21,16 +21,11 @@ from hhd.node.answers.made import Exported, Exporting
 from hhd.node.answers.status import Status
 from hhd.node.control import ControlService
 from hhd.node.listed import Overview
-from hhd.node.remote import Remote
+from hhd.node.remote import CHANGING, LOOKING, STREAMS, Remote
 from hhd_protocol import mapping
 from hhd_protocol.codec import Value
 from hhd_protocol.errors import FormatError
 from hhd_protocol.limits import CONTROL_PART_BYTES_MAX
-
-LOOKING = ("show", "heads", "diff", "uncertain", "asked", "removal")
-CHANGING = ("rename", "archive", "pick", "fork", "import_capsule", "settle", "decide", "remove")
-STREAMS = ("transcript", "log", "export")
-"""Methods of `ControlService`, with the arguments that `Remote` gives them. Who follows a log asks for it again."""
 
 PULL_BYTES = 4 * 1024 * 1024
 """Of a transcript that is read from the store at a time."""
