@@ -9,21 +9,15 @@ import tempfile
 import uuid
 from pathlib import Path
 
-from tests.bench.harness import paired, process, report
+from tests.bench.harness import own_folders, paired, process, report
 from tests.bench.native_inputs import claude_lines, write
 
 COMMAND = "python -m tests.bench convert"
 ONE_PASS = """
-import sys, uuid, resource, tempfile
+import resource, sys
 from pathlib import Path
-from hhd.native.convert.conversion import Converter, Wish
-from hhd.native.convert.history import History
-from hhd.native.opening import open_session
-from hhd_protocol.transcript import Harness
-with tempfile.TemporaryDirectory() as folder:
-    converter = Converter(open_reading=open_session, history=History(Path(folder) / "h"), error_key=b"k" * 32,
-                          fresh_id=lambda: str(uuid.uuid4()))
-    converter.convert(Path(sys.argv[1]), Wish(target=Harness.CODEX, home=Path(folder), cwd="/home/bob/w"))
+from tests.bench.bench_convert import one_pass
+one_pass(Path(sys.argv[1]), Path(sys.argv[1]).parent)
 print(resource.getrusage(resource.RUSAGE_SELF).ru_maxrss // 1024)
 """
 
@@ -32,10 +26,11 @@ def main() -> None:
     """Print the figures."""
     with tempfile.TemporaryDirectory() as name:
         folder = Path(name)
+        own_folders(folder)
         source = folder / "11111111-2222-4333-8444-555555555555.jsonl"
         for megabytes, n in ((50, 9), (1000, 1)):
             write(source, claude_lines(megabytes * 1_000_000, big_line_bytes=8_000_000))
-            found = paired(lambda: _convert(source, folder), lambda: _loads(source), n, warmup=int(n > 1))
+            found = paired(lambda: one_pass(source, folder), lambda: _loads(source), n, warmup=int(n > 1))
             peak = subprocess.run([sys.executable, "-c", ONE_PASS, str(source)], check=True, capture_output=True)
             rate = round(source.stat().st_size / found["median_ms"] / 1000, 1)
             report(
@@ -58,7 +53,9 @@ def main() -> None:
         report("convert a small session, whole command, against import msgspec", COMMAND, "warm", **found)
 
 
-def _convert(source: Path, folder: Path) -> None:
+def one_pass(source: Path, folder: Path) -> None:
+    """Convert `source` to a Codex session in a folder below `folder` that is gone afterwards."""
+    from hhd.base.box import Box
     from hhd.native.convert.conversion import Converter, Wish
     from hhd.native.convert.history import History
     from hhd.native.opening import open_session
@@ -66,7 +63,7 @@ def _convert(source: Path, folder: Path) -> None:
 
     converter = Converter(
         open_reading=open_session,
-        history=History(folder / "history"),
+        history=History(folder / "history", Box(bytes(32))),
         error_key=b"k" * 32,
         fresh_id=lambda: str(uuid.uuid4()),
     )

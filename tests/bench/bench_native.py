@@ -12,7 +12,7 @@ import uuid
 from collections.abc import Callable
 from pathlib import Path
 
-from tests.bench.harness import paired, percentile, process, report, timed
+from tests.bench.harness import own_folders, paired, percentile, process, report, timed
 from tests.bench.native_inputs import claude_lines, write
 
 from hhd.native.opening import open_session
@@ -25,6 +25,7 @@ def main() -> None:
     """Print all figures; needs 2 GB of disk below the temporary folder."""
     with tempfile.TemporaryDirectory(prefix="hhd-bench-") as name:
         folder = Path(name)
+        own_folders(folder)
         _read(folder)
         _gigabyte(folder)
         _list(folder)
@@ -142,7 +143,6 @@ def _list(folder: Path) -> None:
         "CLAUDE_CONFIG_DIR": str(home),
         "CODEX_HOME": str(folder / "none"),
         "PI_CODING_AGENT_DIR": str(folder / "none"),
-        "HHD_CACHE_HOME": str(folder / "cache"),
     }
     os.environ.update(own)
     act = process(sys.executable, "-m", "hhd", "native", "ls")
