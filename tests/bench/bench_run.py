@@ -15,7 +15,7 @@ from unittest import mock
 from tests.bench.harness import paired, percentile, process, report
 from tests.loopback import messages_api as lo
 
-from hhd import app
+from hhd.app import driving
 from hhd.node import capsules
 from hhd.node.capsule_file import CapsuleFile
 from hhd.node.face import Nobody
@@ -97,7 +97,7 @@ def saves(folder: Path, n: int = 5) -> None:
                 os.environ |= {"ANTHROPIC_BASE_URL": service.url, "ANTHROPIC_API_KEY": "k"}
                 capsule = folder / "session.hhd"
                 capsules.new("agent", capsule, args={"prompt": "go"}, embed=True, force=True)
-                ended = app.run_on(capsule, folder=Path(), model="m", face=Nobody(), stop=StopFlag())
+                ended = driving.go_on_with_capsule(capsule, folder=Path(), model="m", face=Nobody(), stop=StopFlag())
                 assert ended.status == 0, ended.sentence
 
         return run

@@ -17,7 +17,7 @@ from tests.bench.bench_run import MODEL_SECONDS, TURNS, slow_answers
 from tests.bench.harness import paired, percentile, report
 from tests.loopback import messages_api as lo
 
-from hhd import app
+from hhd.app import driving
 from hhd.node import capsules, workbench
 from hhd.node.capsule_session import CapsuleKeeper
 from hhd.node.face import Nobody
@@ -85,7 +85,7 @@ def script(folder: Path, count: int) -> str:
 
 def in_store(model: str) -> tuple[workbench.Workbench, SessionId]:
     """Run a session in the store to its end; the store stays open."""
-    with app.workbench() as bench:
+    with driving.workbench() as bench:
         session = bench.create("go", folder=Path(), once=False)
         ended = bench.go_on(session, folder=None, model=model, face=Nobody(), stop=StopFlag())
         assert ended.status == 0, ended.sentence
@@ -96,7 +96,7 @@ def in_file(folder: Path, model: str) -> None:
     """Run a session in a capsule to its end."""
     capsule = folder / "session.hhd"
     capsules.new("agent", capsule, args={"prompt": "go"}, embed=True, force=True)
-    ended = app.run_on(capsule, folder=Path(), model=model, face=Nobody(), stop=StopFlag())
+    ended = driving.go_on_with_capsule(capsule, folder=Path(), model=model, face=Nobody(), stop=StopFlag())
     assert ended.status == 0, ended.sentence
 
 
@@ -121,7 +121,7 @@ def turns(folder: Path) -> None:
     ours = Timed(kept=StoreKeeper)
     with ours.patched():
         _, session = in_store(script(folder, LONG_TURNS))
-    with app.workbench() as bench:
+    with driving.workbench() as bench:
         store = bench.store
         objects = [store.objects.size(n) for c in store.checkpoint_ids(session) for n in store.checkpoint(c).objects]
         rows = [len(store.rows.get("checkpoint", b"", c) or b"") for c in store.checkpoint_ids(session)]

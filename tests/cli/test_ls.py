@@ -17,7 +17,7 @@ import pytest
 from hypothesis import example, given
 from hypothesis import strategies as st
 
-from hhd import app
+from hhd.app import sessions as app_sessions
 from hhd.base.errors import RefusedError
 from hhd.cli import _by_click, lines, quick, run, telling
 from hhd.node import listing, overview, registry
@@ -117,9 +117,9 @@ def test_a_session_whose_process_is_gone_was_cut_off(capsys: pytest.CaptureFixtu
     assert "cut off" in _ls(capsys)[0][1] and len(_ls(capsys, "cut off")[0]) == 2
     with opened() as store, store.advance(_id(0)):
         assert "running" in _ls(capsys)[0][1] and _ls(capsys, "cut off")[0] == []
-        with app.control() as control:
+        with app_sessions.control() as control:
             assert control.show("session 0").state == "running"
-    with app.control() as control:
+    with app_sessions.control() as control:
         assert control.show("session 0").state == "cut off"
     assert json.loads(_ls(capsys, "--json")[0][0])["sessions"][0]["state"] == "cut off"
 
@@ -280,7 +280,7 @@ def test_both_readers_agree_wherever_the_quick_one_reads(rest: list[str]) -> Non
         raise RefusedError("stop here")
 
     with pytest.MonkeyPatch.context() as patch:
-        patch.setattr(app, "sessions", stand_in)
+        patch.setattr(app_sessions, "listed", stand_in)
         for reader in (call, lambda: _by_click(["ls", *rest])):
             with pytest.raises(RefusedError, match="stop here"):
                 reader()

@@ -9,7 +9,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from hhd import app
+from hhd.app import capsules
 from hhd.base.errors import RefusedError
 from hhd.cli import _by_click, quick
 
@@ -57,8 +57,8 @@ def _calls(monkeypatch: pytest.MonkeyPatch) -> list[Any]:
 
         return stand_in
 
-    for name in ("capsule_step", "capsule_run"):
-        monkeypatch.setattr(app, name, called(name))
+    for name in ("step", "run"):
+        monkeypatch.setattr(capsules, name, called(name))
     return calls
 
 

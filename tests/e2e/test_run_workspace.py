@@ -133,8 +133,8 @@ def listed(laptop: Device, cwd: Path, session: str) -> list[str]:
     """Ids of a session's checkpoints, the oldest first."""
     code = """
 import sys
-from hhd import app
-with app.workbench() as bench:
+from hhd.app import driving
+with driving.workbench() as bench:
     print(*(one.hex() for one in bench.store.checkpoint_ids(bench.named(sys.argv[-1]))))
 """
     done = subprocess.run(

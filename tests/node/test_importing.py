@@ -252,8 +252,8 @@ def test_a_session_forks_at_its_head_or_any_checkpoint(laptop: Laptop, session: 
 
 
 def test_the_door_makes_nothing_where_there_is_nothing(tmp_path: Path) -> None:
-    from hhd import app
+    from hhd.app import sessions
 
     with pytest.raises(RefusedError):
-        app.session_import(tmp_path / "none.hhd", passphrase_fd=None, module=None)
+        sessions.import_from(tmp_path / "none.hhd", passphrase_fd=None, module=None)
     assert not door.identity_folder().exists()

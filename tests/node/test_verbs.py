@@ -19,7 +19,7 @@ import pytest
 from tests.node import lines
 from tests.node.lines import apart, turn, waits
 
-from hhd import app
+from hhd.app import sessions
 from hhd.base.errors import RefusedError
 from hhd.base.paths import data_folder
 from hhd.cli import run
@@ -40,7 +40,7 @@ ALL = (*LOOKING, *CHANGING, *STREAMS)
 
 
 @contextlib.contextmanager
-def daemon(opened: Any = app._control_here) -> Iterator[Path]:
+def daemon(opened: Any = sessions.control_here) -> Iterator[Path]:
     """A daemon for this process's folders, in a thread of it; where its socket is."""
     path, up = place.socket_path(data_folder()), threading.Event()
     ways: list[Any] = []
@@ -122,7 +122,7 @@ def test_a_command_says_the_same_whether_a_daemon_runs_or_not(
         capsys.readouterr()
         with daemon() if with_daemon else contextlib.nullcontext(), monkeypatch.context() as patched:
             if with_daemon:  # What is asked of the daemon is not done by this process as well.
-                patched.setattr(app, "_control_here", None)
+                patched.setattr(sessions, "control_here", None)
             status = run(called)
         said = capsys.readouterr()
         content = (tmp_path / "out.hhd").read_bytes() if (tmp_path / "out.hhd").exists() else b""
@@ -164,7 +164,7 @@ def test_what_does_not_fit_a_message_is_taken_in_by_the_command_itself(
 
 
 def test_a_log_is_followed_over_the_socket_from_where_one_was(made: Any) -> None:
-    with daemon(), app.control() as control:
+    with daemon(), sessions.control() as control:
         assert isinstance(control, Remote)
         whole = control.log("the parser")
         turns = iter([True, True, False])
@@ -222,7 +222,7 @@ def test_each_verb_brings_its_arguments_there_and_its_answer_back(verb: str) -> 
     stub, method = Stub(), getattr(Remote, verb)
     hints = typing.get_type_hints(method)
     given = {name: sample(kind) for name, kind in hints.items() if name != "return"}
-    with daemon(lambda: contextlib.nullcontext(stub)), app.control() as control:
+    with daemon(lambda: contextlib.nullcontext(stub)), sessions.control() as control:
         found = getattr(control, verb)(**given)
         if verb == "transcript":
             assert b"".join(found) == b"one" + bytes(300_000)

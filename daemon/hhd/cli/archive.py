@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import click
 
-from hhd import app
+from hhd.app import sessions
 from hhd.cli import telling
 from hhd.cli.telling import HEAD, JSON, SESSION
 from hhd.cli.wished import asked, subject
@@ -23,7 +23,7 @@ def command(session: str, undo: bool, head: str | None, as_json: bool) -> None:
 
     A head is listed again once there is new work on it.
     """
-    with app.control() as control:
+    with sessions.control() as control:
         done = control.archive(session, undo=undo, head=head)
     if as_json:
         flags = {"before": done.before == ARCHIVED, "after": done.after == ARCHIVED}

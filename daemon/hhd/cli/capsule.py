@@ -8,7 +8,7 @@ from pathlib import Path
 
 import click
 
-from hhd import app
+from hhd.app import capsules
 from hhd.base.errors import UsageError
 from hhd.base.text import visible_parts
 from hhd.cli import going
@@ -39,7 +39,7 @@ def command() -> None:
 @_JSON
 def new(program: str, out: Path, args: tuple[str, ...], without_module: bool, force: bool, as_json: bool) -> None:
     """Make a capsule of PROGRAM: spin, agent, or the path of a .wasm file."""
-    report = app.capsule_new(program, out, args=_pairs(args), embed=not without_module, force=force)
+    report = capsules.new(program, out, args=_pairs(args), embed=not without_module, force=force)
     line = f"{typed(out)}: {report.capsule.program}, not begun yet; go on with: hhd capsule run {typed(out)}"
     show(report.fields(), line, as_json)
 
@@ -106,10 +106,10 @@ def run(
 @_JSON
 def info(file: Path, as_json: bool) -> None:
     """Say what is in FILE."""
-    if (seal := app.capsule_seal(file)) is not None:
+    if (seal := capsules.seal(file)) is not None:
         show(seal.fields(), "\n".join(described_seal(seal)), as_json)
         return
-    report = app.capsule_info(file)
+    report = capsules.info(file)
     fields = report.fields()
     if as_json:
         value = report.capsule
@@ -131,7 +131,7 @@ def info(file: Path, as_json: bool) -> None:
 @_FILE
 def transcript(file: Path) -> None:
     """Print what the program in FILE said: its very bytes, control characters made visible on a terminal."""
-    parts = app.capsule_transcript(file)
+    parts = capsules.transcript(file)
     if sys.stdout.isatty():
         for text in visible_parts(parts):
             sys.stdout.write(text)
@@ -150,7 +150,7 @@ def conversation(file: Path, full: bool) -> None:
     from hhd.cli.paint import Paper
 
     rendered = Conversation(paper=Paper.of(sys.stdout), whole=full)
-    for line in events(app.capsule_transcript(file)):
+    for line in events(capsules.transcript(file)):
         rendered.show(line)
 
 
@@ -160,7 +160,7 @@ def conversation(file: Path, full: bool) -> None:
 @_JSON
 def fork(file: Path, new: Path, as_json: bool) -> None:
     """Copy FILE to NEW, which must not exist; both go on by themselves from here."""
-    report = app.capsule_fork(file, new)
+    report = capsules.fork(file, new)
     show(report.fields(), f"{typed(new)}: a copy of {typed(file)}; each goes its own way from here", as_json)
 
 

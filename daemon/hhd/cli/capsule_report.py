@@ -7,7 +7,7 @@ from collections.abc import Callable, Iterator
 from pathlib import Path
 from typing import TYPE_CHECKING
 
-from hhd import app
+from hhd.app import capsules
 from hhd.base.errors import Exit, RefusedError, RolledBackError
 from hhd.base.text import visible, visible_bytes
 from hhd.cli.typed import typed
@@ -52,7 +52,7 @@ def step_call(
     if slice_ms is None and slice_checks is None:
         slice_ms = SLICE_MS
     reply = None if reply_file is None else _reply(reply_file)
-    return app.capsule_step(file, milliseconds=slice_ms, checks=slice_checks, reply=reply, module=module)
+    return capsules.step(file, milliseconds=slice_ms, checks=slice_checks, reply=reply, module=module)
 
 
 def show(fields: dict[str, object], line: str, as_json: bool) -> None:

@@ -6,7 +6,7 @@ import json
 
 import click
 
-from hhd import app
+from hhd.app import stores
 from hhd.base.errors import Exit
 from hhd.base.text import visible
 
@@ -23,10 +23,10 @@ def command(repair: bool, read_data: bool, as_json: bool) -> int:
     done: list[str] = []
     lost: list[str] = []
     if repair:
-        result = app.store_repair()
+        result = stores.repair()
         report, done, lost = result.report, result.done, result.lost
     else:
-        report = app.store_check(read_data=read_data)
+        report = stores.check(read_data=read_data)
     status = Exit.UNEXPECTED if report.findings else Exit.DONE
     if as_json:
         print(

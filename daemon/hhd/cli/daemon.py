@@ -4,11 +4,11 @@ from __future__ import annotations
 
 import click
 
-from hhd import app
+from hhd.app import daemons
 
 
 @click.command("daemon")
 @click.option("--detach", is_flag=True, hidden=True, help="Let go of the standard streams once it listens.")
 def command(detach: bool) -> None:
     """Be the daemon, in the foreground: what a service unit starts. `hhd up` starts it in the background."""
-    app.daemon_run(app.detach if detach else lambda: None)
+    daemons.run(daemons.detach if detach else lambda: None)

@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING
 
 import click
 
-from hhd import app
+from hhd.app import sessions
 from hhd.base.errors import Exit, RefusedError
 from hhd.cli import telling
 from hhd.cli.keyboard import Keyboard
@@ -41,7 +41,7 @@ def decide(
 ) -> int:
     """Show what waits, ask, and note the answer; return the exit status."""
     folder = None if folder is None else folder.absolute()  # The question names it, whoever is asked.
-    with app.control() as control:
+    with sessions.control() as control:
         if shown is None:
             asked = control.asked(session, effect, folder=folder)
             if as_json:

@@ -6,7 +6,7 @@ from typing import TYPE_CHECKING
 
 import click
 
-from hhd import app
+from hhd.app import sessions
 from hhd.base.text import visible
 from hhd.cli import telling
 from hhd.cli.telling import JSON, SESSION
@@ -29,7 +29,7 @@ def command(session: str, heads: tuple[str, ...], as_json: bool) -> None:
     """
     if len(heads) > 2:
         raise click.UsageError("Two heads are compared, not more.")
-    with app.control() as control:
+    with sessions.control() as control:
         found = control.diff(session, *heads)
     if as_json:
         telling.as_object(found)

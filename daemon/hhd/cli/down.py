@@ -6,7 +6,7 @@ import json
 
 import click
 
-from hhd import app
+from hhd.app import daemons
 from hhd.cli import telling
 from hhd.cli.telling import JSON
 
@@ -15,7 +15,7 @@ from hhd.cli.telling import JSON
 @JSON
 def command(as_json: bool) -> None:
     """End the daemon: what it has begun it finishes. Commands then do what they do by themselves."""
-    ended = app.daemon_down()
+    ended = daemons.down()
     if as_json:
         telling.lines([json.dumps({"ended": ended})])
         return

@@ -7,14 +7,14 @@ import json
 
 import click
 
-from hhd import app
+from hhd.app import stores
 
 
 @click.command("du")
 @click.option("--json", "as_json", is_flag=True, help="Print JSON.")
 def command(as_json: bool) -> None:
     """Say what uses how much of the store; content that forks share counts for each of them."""
-    used = app.store_usage()
+    used = stores.usage()
     if as_json:
         print(json.dumps(dataclasses.asdict(used)))
         return

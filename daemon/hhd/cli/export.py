@@ -6,7 +6,7 @@ from pathlib import Path
 
 import click
 
-from hhd import app
+from hhd.app import sessions
 from hhd.cli import telling
 from hhd.cli.telling import JSON, SESSION
 from hhd.cli.typed import typed
@@ -38,7 +38,7 @@ def command(
     """
     if to is not None and passphrase_fd is not None:
         raise click.UsageError("A capsule is sealed to a device or with a passphrase, not both.")
-    made, size = app.session_export(
+    made, size = sessions.export_to(
         session, file, head=head, to=to, passphrase_fd=passphrase_fd, embed=not without_module, force=force
     )
     if as_json:

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import click
 
-from hhd import app
+from hhd.app import sessions
 from hhd.cli import telling
 from hhd.cli.telling import JSON, SESSION
 
@@ -19,7 +19,7 @@ from hhd.cli.telling import JSON, SESSION
 @JSON
 def command(session: str, at: str | None, as_json: bool) -> None:
     """Make a new session that begins as SESSION was; both go their own way from there."""
-    with app.control() as control:
+    with sessions.control() as control:
         made = control.fork(session, at=at)
     if as_json:
         telling.as_object(made)

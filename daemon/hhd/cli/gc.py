@@ -6,7 +6,7 @@ import json
 
 import click
 
-from hhd import app
+from hhd.app import stores
 
 
 @click.command("gc")
@@ -18,7 +18,7 @@ def command(dry_run: bool, as_json: bool) -> None:
     Heads, fork points, picked checkpoints and the turn borders of the last store.keep_days days keep their content; all
     records stay.
     """
-    swept, shrunk = app.store_gc(dry_run=dry_run)
+    swept, shrunk = stores.gc(dry_run=dry_run)
     if as_json:
         print(
             json.dumps(

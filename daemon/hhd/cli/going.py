@@ -6,7 +6,7 @@ import sys
 from pathlib import Path
 from typing import TYPE_CHECKING
 
-from hhd import app
+from hhd.app import capsules, driving, signals
 from hhd.base.errors import RefusedError, RolledBackError, UsageError, UserError
 from hhd.base.text import visible
 from hhd.cli.capsule_report import advance, failed, show, step_call, went
@@ -30,9 +30,9 @@ def run(
     settle: tuple[str, str] | None = None,
 ) -> int:
     """`hhd capsule run`: a program that asks for nothing needs no folder and no model, so these come second."""
-    with app.stop_on_signals() as stop:
+    with signals.stop_on_signals() as stop:
         try:
-            report = app.capsule_run(file, module=module, stop=stop)
+            report = capsules.run(file, module=module, stop=stop)
         except RolledBackError as error:
             return failed(error, as_json)
         effect = report.capsule.journal.pending
@@ -48,7 +48,7 @@ def run(
 def go_on(kept: Kept, as_json: bool, *, stop: StopFlag) -> int:
     """Drive a session to its end, or to where it waits; say how it ended and return the exit status.
 
-    `stop`: of `hhd.app.stop_on_signals`, which the caller holds, so that no Ctrl-C is lost between what it did and
+    `stop`: of `signals.stop_on_signals`, which the caller holds, so that no Ctrl-C is lost between what it did and
     this.
     """
     try:
@@ -93,7 +93,7 @@ def step(
     from hhd.cli.foreground import Foreground
 
     face = Foreground(quiet=as_json)
-    ended = app.answer_one(file, folder=folder or Path(), model=model, face=face)
+    ended = driving.answer_one(file, folder=folder or Path(), model=model, face=face)
     face.paper.end_line()
     if ended is None:
         return advance(as_json, lambda: step_call(file, slice_ms, slice_checks, None, module))

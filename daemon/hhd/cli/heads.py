@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import click
 
-from hhd import app
+from hhd.app import sessions
 from hhd.cli import telling
 from hhd.cli.telling import JSON, SESSION
 
@@ -20,7 +20,7 @@ def command(session: str, with_archived: bool, as_json: bool) -> None:
     go on from one (hhd resume --head), make one a session of its own (hhd fork --at), say which you prefer (hhd pick),
     give one a name (hhd rename --head), or leave one out of this list (hhd archive --head).
     """
-    with app.control() as control:
+    with sessions.control() as control:
         found = control.heads(session, with_archived=with_archived)
     if as_json:
         telling.as_object(found)

@@ -7,7 +7,7 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING, Protocol
 
-from hhd import app
+from hhd.app import capsules, driving
 from hhd.base.text import visible
 from hhd.cli.typed import typed
 
@@ -49,7 +49,7 @@ class InFile:
     settle: tuple[str, str] | None = None
 
     def go(self, face: Foreground, stop: StopFlag) -> Ended:
-        return app.run_on(
+        return driving.go_on_with_capsule(
             self.file,
             folder=self.folder or Path(),
             model=self.model,
@@ -66,7 +66,7 @@ class InFile:
         return ""
 
     def fields(self) -> Mapping[str, object]:
-        return {**app.capsule_info(self.file).fields(), "capsule": str(self.file)}
+        return {**capsules.info(self.file).fields(), "capsule": str(self.file)}
 
 
 @dataclass(frozen=True, kw_only=True)

@@ -10,7 +10,7 @@ import unicodedata
 from collections.abc import Sequence
 from typing import TYPE_CHECKING
 
-from hhd import app
+from hhd.app import sessions
 from hhd.base.text import short, visible
 from hhd_protocol.crypto import device_text
 
@@ -32,12 +32,12 @@ _AGES = ((60, 1, "s"), (3600, 60, "m"), (86400, 3600, "h"), (86400 * _DAYS_MAX, 
 def ls(query: str, *, with_archived: bool, as_json: bool) -> int:
     """Print the sessions that `query` means and return the exit status."""
     gc.disable()  # Ten thousand lines are many objects and no cycles, and the process ends with them.
-    found = app.sessions(query, with_archived=with_archived)
+    found = sessions.listed(query, with_archived=with_archived)
     if as_json:
         import json
 
-        sessions = [_fields(one, found) for one in found.sessions]
-        print(json.dumps({"sessions": sessions, "archived": found.archived, "questions": found.questions}))
+        told = [_fields(one, found) for one in found.sessions]
+        print(json.dumps({"sessions": told, "archived": found.archived, "questions": found.questions}))
         return 0
     if found.sessions:
         write("\n".join(table(found, now_ms=time.time_ns() // 1_000_000, width=terminal_columns())) + "\n")
@@ -81,13 +81,13 @@ def table(found: Overview, *, now_ms: int, width: int | None) -> list[str]:
     if not found.sessions:
         return []
     # A column at a time, since ten thousand lines are made in the time that importing takes.
-    sessions, home = found.sessions, os.environ.get("HOME", "")
-    columns_of = dict(zip(sessions[0]._fields, zip(*sessions, strict=True), strict=True))
+    shown, home = found.sessions, os.environ.get("HOME", "")
+    columns_of = dict(zip(shown[0]._fields, zip(*shown, strict=True), strict=True))
     devices = {one: _device(one, found) for one in set(columns_of["owner"])}
     cells: list[list[str]] = [
         ["ID", *[one[:ID_BYTES].hex() for one in columns_of["id"]]],
-        ["TITLE", *_titles(sessions, columns_of["title"])],
-        ["STATE", *_states(sessions, columns_of["state"])],
+        ["TITLE", *_titles(shown, columns_of["title"])],
+        ["STATE", *_states(shown, columns_of["state"])],
         ["DEVICE", *[devices[one] for one in columns_of["owner"]]] if len(devices) > 1 else [],
         ["AGE", *_ages(columns_of["at_ms"], now_ms)],
         ["FOLDER", *_shown(_folders(columns_of["folder"], home))],
@@ -173,18 +173,18 @@ def _fit(sizes: list[int], width: int) -> None:
         over -= given
 
 
-def _titles(sessions: list[Listed], titles: tuple[str, ...]) -> list[str]:
+def _titles(shown: list[Listed], titles: tuple[str, ...]) -> list[str]:
     texts = _shown(titles)
-    for place, one in enumerate(sessions):
+    for place, one in enumerate(shown):
         if one.archived or one.asked or not texts[place]:
             marks = ("[archived] " if one.archived else "") + ("[two names] " if one.asked else "")
             texts[place] = marks + (texts[place] or "(no title)")
     return texts
 
 
-def _states(sessions: list[Listed], states: tuple[str, ...]) -> list[str]:
+def _states(shown: list[Listed], states: tuple[str, ...]) -> list[str]:
     texts = list(states)
-    for place, one in enumerate(sessions):
+    for place, one in enumerate(shown):
         if one.waiting and texts[place] == "waiting for you":
             texts[place] += f": {visible(one.waiting, one_line=True)}"
         if one.heads > 1 and one.heads_shown > 1:

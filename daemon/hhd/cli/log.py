@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING
 
 import click
 
-from hhd import app
+from hhd.app import sessions, signals
 from hhd.base.text import short
 from hhd.cli import telling
 from hhd.cli.lines import write
@@ -35,12 +35,12 @@ def command(session: str, follow: bool, since: str | None, newest: int | None, a
 
     Each line begins with its position.
     """
-    with app.control() as control:
+    with sessions.control() as control:
         if not follow:
             for one in control.log(session, since=since, newest=newest):
                 _tell(one, as_json)
             return
-        with app.stop_on_signals() as stop:
+        with signals.stop_on_signals() as stop:
 
             def wait() -> bool:
                 time.sleep(FOLLOW_SECONDS)

@@ -12,7 +12,7 @@ from typing import TYPE_CHECKING
 
 import click
 
-from hhd import app
+from hhd.app import natives
 from hhd.base.errors import Exit
 from hhd.base.text import visible
 from hhd.cli import native_convert
@@ -50,7 +50,7 @@ command.add_command(native_convert.resume)
 def ls(harness: str | None, cwd: Path | None, as_json: bool) -> None:
     """List the sessions on this device, newest first."""
     with _bar("looking at sessions") as steps:
-        cards = app.native_sessions(harness=harness, cwd=cwd, steps=steps)
+        cards = natives.listed(harness=harness, cwd=cwd, steps=steps)
     if as_json:
         _print_json({"sessions": [_card(card) for card in cards]})
         return
@@ -80,9 +80,9 @@ def show(session: str, turn: int | None, as_json: bool) -> None:
     With --json the transcript comes as JSON Lines: its header, then one item a line.
     """
     with _bar("looking for the session") as steps:
-        path = app.native_file(session, steps=steps)
+        path = natives.file(session, steps=steps)
     with _bytes_bar("reading", path) as progress:
-        header, items = app.native_show(path, turn=turn, progress=progress)
+        header, items = natives.shown(path, turn=turn, progress=progress)
     if as_json:
         from hhd_protocol.transcript import encode_header, encode_item
 
@@ -107,9 +107,9 @@ def show(session: str, turn: int | None, as_json: bool) -> None:
 def info(session: str, as_json: bool) -> None:
     """Say what SESSION holds, and what became of every record of its file."""
     with _bar("looking for the session") as steps:
-        path = app.native_file(session, steps=steps)
+        path = natives.file(session, steps=steps)
     counts: dict[str, int] = {}
-    with _bytes_bar("reading", path) as progress, app.native_open(path, progress=progress) as reading:
+    with _bytes_bar("reading", path) as progress, natives.opened(path, progress=progress) as reading:
         for item in reading.items():
             name = type(item).__name__.lower()
             counts[name] = counts.get(name, 0) + 1
@@ -151,7 +151,7 @@ def search(text: str, harness: str | None, cwd: Path | None, limit: int, as_json
     """Find TEXT in what was said, called and answered; capital letters do not matter."""
     found: list[dict[str, object]] = []
     with _bar("searching") as steps:
-        for number, hit in enumerate(app.native_search(text, harness=harness, cwd=cwd, steps=steps)):
+        for number, hit in enumerate(natives.search(text, harness=harness, cwd=cwd, steps=steps)):
             if number >= limit:
                 break
             if as_json:
@@ -180,18 +180,18 @@ def archive(
 ) -> int:
     """Keep the originals of SESSIONS exactly, side folders included; what is kept already costs nothing."""
     if listing:
-        kept = list(app.native_kept())
+        kept = list(natives.kept())
         names = [{"harness": o.harness.value, "id": o.id, "bytes": o.size, "files": len(o.files)} for o in kept]
         _rows({"originals": names}, names, as_json)
         return Exit.DONE
     if checking:
-        damages = app.native_check()
+        damages = natives.check()
         _rows({"damages": damages}, [{"damage": damage} for damage in damages], as_json)
         return Exit.UNEXPECTED if damages else Exit.DONE
     if restore is not None:
         if len(sessions) != 1:
             raise click.UsageError("Name one session to restore.")
-        paths = app.native_restore(sessions[0], restore)
+        paths = natives.restore(sessions[0], restore)
         _rows({"files": [str(p) for p in paths]}, [{"file": str(p)} for p in paths], as_json)
         return Exit.DONE
     if not sessions and not every:
@@ -199,13 +199,13 @@ def archive(
     rows: list[dict[str, object]] = []
     with _bar("keeping") as steps:
         if every:
-            for card, result in app.native_keep_all(steps=steps):
+            for card, result in natives.keep_all(steps=steps):
                 if isinstance(result, str):
                     rows.append({"harness": card.harness, "id": card.id, "error": result})
                 else:
                     rows.append({"harness": card.harness, "id": card.id, **_kept(result.new, result.written)})
         for name in sessions:
-            done = app.native_keep(app.native_file(name, steps=steps))
+            done = natives.keep(natives.file(name, steps=steps))
             row: dict[str, object] = {"harness": done.original.harness.value, "id": done.original.id}
             rows.append({**row, **_kept(done.new, done.written)})
     _rows({"kept": rows}, rows, as_json)
@@ -237,12 +237,12 @@ def _card(card: Card) -> dict[str, object]:
 
 
 def _head(header: Header) -> None:
-    for name, value in app.native_facts(header):
+    for name, value in natives.facts(header):
         print(_line(f"{name}: {value[:200]}"))
 
 
 def _show_item(item: Item) -> None:
-    speaker, text = app.native_spoken(item)
+    speaker, text = natives.spoken(item)
     mark = "" if getattr(item, "live", True) else " (not sent to the model)"
     outcome = getattr(getattr(item, "outcome", None), "value", "")
     about = f" ({outcome})" if outcome in ("error", "missing") else ""

@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING
 
 import click
 
-from hhd import app
+from hhd.app import natives
 from hhd.base.errors import Exit
 from hhd.base.text import visible
 from hhd.cli.typed import typed
@@ -75,8 +75,8 @@ def convert(
         raise click.UsageError("--manifest goes with --out or --install.")
     if manifest is not None and manifest.exists():
         raise click.UsageError(f"{manifest} exists; nothing that exists is written to.")
-    path = app.native_file(session, steps=lambda _done, _total: None)
-    done = app.native_convert(
+    path = natives.file(session, steps=lambda _done, _total: None)
+    done = natives.convert(
         path,
         target=target,
         cwd=cwd,
@@ -88,7 +88,7 @@ def convert(
         manifest=manifest,
     )
     if as_json:
-        _print_json({**app.native_convert_summary(done), "manifest": done.manifest_path and str(done.manifest_path)})
+        _print_json({**natives.conversion_summary(done), "manifest": done.manifest_path and str(done.manifest_path)})
         return
     _tell(done, explain, installed=install)
     if manifest is not None and done.manifest_path is None:
@@ -101,8 +101,8 @@ def convert(
 @_JSON
 def verify(session: str, with_client: bool, as_json: bool) -> int:
     """Read SESSION whole and say whether a client could resume it: every call with its result."""
-    path = app.native_file(session, steps=lambda _done, _total: None)
-    found = app.native_verify(path, with_client=with_client)
+    path = natives.file(session, steps=lambda _done, _total: None)
+    found = natives.verify(path, with_client=with_client)
     bad = bool(found["unpaired"] or found["refused"] or found.get("client") not in (None, "accepts it"))
     if as_json:
         _print_json({**found, "sound": not bad})
@@ -120,12 +120,12 @@ def verify(session: str, with_client: bool, as_json: bool) -> int:
 @click.option("--print", "only_print", is_flag=True, help="Show the command instead of running it.")
 def resume(session: str, target: str, only_print: bool) -> None:
     """Go on with SESSION in the real client, converting it first where it is another's."""
-    path = app.native_file(session, steps=lambda _done, _total: None)
-    command, cwd = app.native_resume(path, target=target, run=not only_print)
+    path = natives.file(session, steps=lambda _done, _total: None)
+    command, cwd = natives.resume(path, target=target, run=not only_print)
     if only_print:
         print(f"cd {shlex.quote(str(cwd))} && {shlex.join(command)}")
         return
-    app.native_run_client(target, command, cwd)
+    natives.run_client(target, command, cwd)
 
 
 def _tell(done: Converted, explain: bool, *, installed: bool) -> None:

@@ -6,7 +6,7 @@ import json
 
 import click
 
-from hhd import app
+from hhd.app import stores
 from hhd.base.text import visible
 
 
@@ -14,7 +14,7 @@ from hhd.base.text import visible
 @click.option("--json", "as_json", is_flag=True, help="Print JSON.")
 def command(as_json: bool) -> None:
     """Say where hhd keeps things on this device."""
-    found = app.store_paths()
+    found = stores.paths()
     if as_json:
         print(json.dumps({name: str(path) for name, path in found.items()}))
         return

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import click
 
-from hhd import app
+from hhd.app import sessions
 from hhd.cli import telling
 from hhd.cli.telling import JSON, SESSION
 from hhd.cli.wished import asked
@@ -19,7 +19,7 @@ def command(session: str, head: str | None, nothing: bool, as_json: bool) -> Non
     """Say which HEAD of SESSION you prefer. It is a wish, shown on all your devices: it moves nothing."""
     if (head is None) is not nothing:
         raise click.UsageError("Name a head, or say --none.")
-    with app.control() as control:
+    with sessions.control() as control:
         done = control.pick(session, head)
     if as_json:
         telling.as_object(done)

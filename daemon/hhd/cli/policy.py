@@ -7,7 +7,7 @@ from pathlib import Path
 
 import click
 
-from hhd import app
+from hhd.app import policies
 from hhd.base.text import visible
 
 _JSON = click.option("--json", "as_json", is_flag=True, help="Print JSON.")
@@ -22,7 +22,7 @@ def command() -> None:
 @_JSON
 def show(as_json: bool) -> None:
     """Show the rules, what holds where none speaks, and whether commands run in a sandbox."""
-    found = app.policy_in_force()
+    found = policies.in_force()
     if as_json:
         shown = {
             "file": str(found.file),
@@ -51,7 +51,7 @@ def show(as_json: bool) -> None:
 @_JSON
 def check(tool: str, what: str, folder: Path, as_json: bool) -> None:
     """Say what would become of one call: TOOL with the command or path WHAT. Nothing is run."""
-    found = app.policy_judge(tool, what, folder=folder)
+    found = policies.judge(tool, what, folder=folder)
     if as_json:
         print(json.dumps({"verdict": found.verdict, "reason": found.reason}))
     else:

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import click
 
-from hhd import app
+from hhd.app import sessions
 from hhd.cli import telling
 from hhd.cli.telling import HEAD, JSON, SESSION
 from hhd.cli.wished import asked, subject
@@ -20,7 +20,7 @@ def command(session: str, title: str | None, nothing: bool, head: str | None, as
     """Give SESSION a TITLE, or one of its heads a name, on all your devices."""
     if (title is None) is not nothing:
         raise click.UsageError("Give a title, or say --none.")
-    with app.control() as control:
+    with sessions.control() as control:
         done = control.rename(session, title, head=head)
     if as_json:
         telling.as_object(done)

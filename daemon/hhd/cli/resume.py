@@ -6,7 +6,7 @@ from pathlib import Path
 
 import click
 
-from hhd import app
+from hhd.app import driving, signals
 from hhd.cli import going
 from hhd.cli.kept import InStore
 from hhd.cli.run import MODEL, settling
@@ -39,7 +39,7 @@ def command(
     Ctrl-C pauses it. What was begun when this device was cut off, and may not be done twice, waits for your word.
     """
     settle = going.word(ran, did_not_run, again)
-    with app.stop_on_signals() as stop, app.workbench() as bench:
+    with signals.stop_on_signals() as stop, driving.workbench() as bench:
         chosen = bench.named(session)
         if head is not None:
             bench.turn_to(chosen, head)

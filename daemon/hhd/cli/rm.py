@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING
 
 import click
 
-from hhd import app
+from hhd.app import sessions
 from hhd.base.errors import RefusedError
 from hhd.cli import telling
 from hhd.cli.telling import JSON, SESSION
@@ -28,7 +28,7 @@ def command(session: str, everywhere: bool, yes: bool, as_json: bool) -> None:
 
     With --everywhere, a device that has newer work of it keeps that and shows it.
     """
-    with app.control() as control:
+    with sessions.control() as control:
         shown = control.removal(session, everywhere=everywhere)
         if not as_json:
             telling.lines(_would(shown))

@@ -8,7 +8,7 @@ from typing import TypeVar
 
 import click
 
-from hhd import app
+from hhd.app import driving, signals
 from hhd.cli import going
 from hhd.cli.kept import InFile, InStore
 
@@ -52,11 +52,11 @@ def command(prompt: str, folder: Path | None, model: str | None, out: Path | Non
     The session lives in the store of this device at every moment, sealed; hhd resume goes on with it. Ctrl-C pauses it;
     what you type while it works is heard at its next step; the end of input (Ctrl-D) leaves it waiting.
     """
-    with app.stop_on_signals() as stop:
+    with signals.stop_on_signals() as stop:
         if out is not None:
-            app.run_new(prompt, out, folder=folder or Path(), once=once)
+            driving.begin_capsule(prompt, out, folder=folder or Path(), once=once)
             return going.go_on(InFile(file=out, module=None, folder=folder, model=model), as_json, stop=stop)
-        with app.workbench() as bench:
+        with driving.workbench() as bench:
             session = bench.create(prompt, folder=folder or Path(), once=once)
             kept = InStore(bench=bench, session=session, folder=folder, model=model)
             return going.go_on(kept, as_json, stop=stop)

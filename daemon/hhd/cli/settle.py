@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import click
 
-from hhd import app
+from hhd.app import sessions
 from hhd.cli import going, telling
 from hhd.cli.telling import JSON, SESSION
 
@@ -22,7 +22,7 @@ def command(session: str, effect: str | None, ran: str | None, did_not_run: bool
     EFFECT is its number; without it, the one that waits. Without a word, it is shown.
     """
     word = going.word(ran, did_not_run, again)
-    with app.control() as control:
+    with sessions.control() as control:
         if word is None:
             text = control.uncertain(session, effect)
             if as_json:

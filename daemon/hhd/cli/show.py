@@ -7,7 +7,7 @@ import sys
 
 import click
 
-from hhd import app
+from hhd.app import sessions
 from hhd.base.text import short
 from hhd.cli import telling
 from hhd.cli.telling import JSON, SESSION
@@ -26,7 +26,7 @@ def command(session: str, head: str | None, full: bool, as_json: bool) -> None:
     from hhd.cli.conversation import Conversation, events
     from hhd.cli.paint import Paper
 
-    with app.control() as control:
+    with sessions.control() as control:
         found = control.show(session, head=head)
         said = control.transcript(session, head=head)
         if as_json:

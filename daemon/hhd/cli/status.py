@@ -6,7 +6,7 @@ import json
 
 import click
 
-from hhd import app
+from hhd.app import daemons
 from hhd.base.text import visible
 from hhd.cli import telling
 from hhd.cli.telling import JSON
@@ -16,7 +16,7 @@ from hhd.cli.telling import JSON
 @JSON
 def command(as_json: bool) -> None:
     """Say whether the daemon runs, and since when."""
-    found = app.daemon_status()
+    found = daemons.status()
     if as_json:
         if found is None:
             telling.lines([json.dumps({"running": False})])

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import click
 
-from hhd import app
+from hhd.app import daemons
 from hhd.cli import telling
 from hhd.cli.telling import JSON
 
@@ -13,7 +13,7 @@ from hhd.cli.telling import JSON
 @JSON
 def command(as_json: bool) -> None:
     """Start the daemon in the background, if none runs, and wait until it answers."""
-    found, started = app.daemon_up()
+    found, started = daemons.up()
     if as_json:
         telling.as_object(found, running=True, started=started)
         return

@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING
 
 import click
 
-from hhd import app
+from hhd.app import folders
 from hhd.base.text import visible
 from hhd.cli import telling
 from hhd.cli.telling import JSON, SESSION
@@ -127,7 +127,7 @@ def apply(capture: str, folder: Path | None, at: str | None, as_json: bool) -> N
 
 @contextmanager
 def _opened(as_json: bool) -> Iterator[Workspaces]:
-    with app.workspaces() as verbs:
+    with folders.workspaces() as verbs:
         if not as_json:
             for line in verbs.recovered:
                 click.echo(line, err=True)
