@@ -36,5 +36,7 @@ def test_one_pass_in_a_process_of_its_own_says_its_memory(source: Path) -> None:
 def test_a_bench_keeps_its_own_things_in_its_own_folder(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     for kind in ("CONFIG", "DATA", "CACHE"):
         monkeypatch.setenv(f"HHD_{kind}_HOME", "elsewhere")
+    for name in ("PYTHONDONTWRITEBYTECODE", "PYTHONPYCACHEPREFIX"):
+        monkeypatch.setenv(name, "elsewhere")
     own_folders(tmp_path)
     assert data_folder().is_relative_to(tmp_path)

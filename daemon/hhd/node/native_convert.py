@@ -24,7 +24,7 @@ from hhd.native.convert.returning import original_in_place
 from hhd.native.convert.writer import Session
 from hhd.native.homes import Homes
 from hhd.native.opening import open_session
-from hhd.node import native, originals
+from hhd.node import native
 from hhd.node.this_device import own_box
 from hhd_protocol.transcript import Call, Harness, LossKind, Message, Result, TextPart, counts
 from hhd_protocol.transcript import Did as Fate
@@ -212,6 +212,8 @@ def _original(conversion: Conversion, aside: Path) -> Path | None:
     found = original_in_place(conversion)
     if found is not None:
         return found
+    from hhd.node import originals  # Who only looks goes without the store.
+
     with originals.opened() as whole:
         for original in reversed(whole.originals(conversion.source_harness, conversion.source_id)):
             path = whole.restore(original, aside / original.name)[0]
