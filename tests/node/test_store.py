@@ -9,7 +9,9 @@ from pathlib import Path
 import pytest
 from tests.store.conftest import ALICE, Memory
 
+from hhd.base.errors import Exit
 from hhd.cli import run
+from hhd.identity.key import open_identity
 from hhd.node import store as verbs
 from hhd.store.line import Line
 
@@ -90,3 +92,40 @@ def test_a_lost_key_is_an_error_though_the_store_is_there(capsys: pytest.Capture
     found = _json(capsys, "check")
     assert "is gone" in str(found["error"])
     assert not (verbs.identity_folder() / "device.key").exists()
+
+
+@pytest.mark.parametrize("how", ["gone", "damaged", "another's", "open to others"])
+def test_a_key_that_is_not_right_is_refused_with_the_status_of_a_refusal(
+    how: str, tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    _session()
+    key = verbs.identity_folder() / "device.key"
+    whole = key.read_bytes()
+    if how == "gone":
+        key.unlink()
+    elif how == "damaged":
+        key.write_bytes(whole[:-9])
+    elif how == "another's":
+        open_identity(tmp_path / "other")
+        key.write_bytes((tmp_path / "other" / "device.key").read_bytes())
+    else:
+        key.chmod(0o644)
+    before = (verbs.store_folder() / "store.db").read_bytes()
+    for words in (("ls",), ("du",), ("gc",), ("check",), ("check", "--repair")):
+        assert _json(capsys, *words)["status"] == Exit.REFUSED, words
+    assert (verbs.store_folder() / "store.db").read_bytes() == before
+    assert key.exists() == (how != "gone"), "and no new one was made"
+    key.write_bytes(whole)
+    key.chmod(0o600)
+    assert _json(capsys, "check", "--read-data")["sound"] == [ALICE.hex()]
+
+
+def test_captures_of_folders_are_in_what_uses_how_much(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    (tmp_path / "work").mkdir()
+    (tmp_path / "work" / "file").write_bytes(os.urandom(50_000))
+    assert _json(capsys, "du")["captures"] == 0
+    assert run(["workspace", "capture", str(tmp_path / "work")]) == 0
+    told = _json(capsys, "du")
+    assert told["captures"] == 1 and 50_000 < int(str(told["captures_bytes"])) < 80_000
+    assert run(["du"]) == 0
+    assert "captures of folders: 1" in capsys.readouterr().out

@@ -174,13 +174,13 @@ def fuzz(tries: int, seed: int) -> None:
             attempt(dice)
 
 
-def test_decoders_refuse_nonsense_in_one_way() -> None:
+def test_decoders_refuse_nonsense_in_one_way(told: Callable[[str], None]) -> None:
     lines = Lines(FUZZED)
     with lines.watched():
         fuzz(600, 1)
     for module in FUZZED:
         assert module.__file__
-        print(f"{module.__name__}: {lines.share(module.__file__):.0%} of the lines in functions ran")
+        told(f"fuzzed: {lines.share(module.__file__):.0%} of the lines in functions of {module.__name__}")
     assert lines.share(str(images.__file__)) > 0.4  # Encoders included.
     assert min(lines.share(str(one.__file__)) for one in (opened, restore)) > 0.7
     assert lines.share(str(reading.__file__)) > 0.5  # What reads pieces of captures has no part in this.

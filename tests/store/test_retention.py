@@ -11,7 +11,7 @@ from hhd.store.check import Check
 from hhd.store.errors import ThinnedError
 from hhd.store.folders import EACH_MAX, Folders
 from hhd.store.line import Line
-from hhd.store.retention import DAY_MS, sweep
+from hhd.store.retention import DAY_MS, folder_bytes, sweep
 from hhd.store.store import Limits, Store
 from hhd_protocol.objects import Ref
 from hhd_protocol.workspace import Capture, Content, Entry, Kind
@@ -119,7 +119,10 @@ def test_captures_of_folders_stay_until_newer_ones_push_them_out(aged: Store) ->
             Folders(aged).note(Path(folder), aged.commons(), ref)
         return ref
 
+    assert folder_bytes(aged) == (0, 0)
     first, other = note("/work", b"first"), note("/other", b"other")
+    sizes = [aged.objects.size(one.name) for one in (first, other)]
+    assert folder_bytes(aged) == (2, sum(sizes)) and min(sizes) > 0
     assert sweep(aged, keep_days=0).objects == 0
     for number in range(EACH_MAX):
         note("/work", b"%d" % number)

@@ -21,7 +21,9 @@ from hhd.base.errors import RefusedError
 from hhd.base.paths import config_folder
 
 FORMAT = 1
-"""Of the file; a newer one is refused in one sentence, older ones stay readable."""
+"""Of the file; a newer one is refused in one sentence, an older one migrated after a copy (`config_format`).
+
+A file that names none has format 1, the first."""
 
 FILE_BYTES_MAX = 1024 * 1024
 """A configuration typed by a person; more is some other file."""
@@ -174,15 +176,17 @@ def load(file: Path | None = None) -> Config:
     """
     file = file or path()
     raw = _read(file)
-    try:
-        tree = tomllib.loads(raw.decode("utf-8"))
-    except (tomllib.TOMLDecodeError, UnicodeDecodeError, RecursionError) as error:
-        raise RefusedError(f"{file} is not TOML ({error}); correct it or move it away.") from error
-    number = tree.pop("format", FORMAT)
+    tree = _parsed(file, raw)
+    number = tree.pop("format", 1 if raw else FORMAT)
     if not isinstance(number, int) or isinstance(number, bool) or number < 1:
         raise RefusedError(f"{file}: format must be a whole number from 1; this hhd writes {FORMAT}.")
     if number > FORMAT:
         raise RefusedError(f"{file} has format {number} and this hhd knows {FORMAT}: upgrade hhd.")
+    if number < FORMAT:
+        from hhd.base.config_format import migrated  # Only here: the file is read by every command.
+
+        tree = _parsed(file, migrated(file, raw.decode("utf-8"), number, FORMAT).encode())
+        tree.pop("format", None)
     policy = tree.pop("policy", {})
     if not isinstance(policy, dict):
         raise RefusedError(f"{file}: policy must be a table, [policy].")
@@ -228,6 +232,13 @@ _POLICY = (
     '# writable = ["~/.npm"]               # besides the workspace',
 )
 """The part of `document` about a table whose schema is `hhd.effects.policy`'s and `.sandbox`'s."""
+
+
+def _parsed(file: Path, raw: bytes) -> dict[str, object]:
+    try:
+        return tomllib.loads(raw.decode("utf-8"))
+    except (tomllib.TOMLDecodeError, UnicodeDecodeError, RecursionError) as error:
+        raise RefusedError(f"{file} is not TOML ({error}); correct it or move it away.") from error
 
 
 def _read(file: Path) -> bytes:

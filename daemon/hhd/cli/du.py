@@ -23,4 +23,6 @@ def command(as_json: bool) -> None:
         print(f"{one.bytes:>14,}  {one.session[:16]}  {one.checkpoints} checkpoints{thinned}")
     if used.originals:
         print(f"{used.originals_bytes:>14,}  {used.originals} originals of native sessions")
+    if used.captures:
+        print(f"{used.captures_bytes:>14,}  captures of folders: {used.captures}")
     print(f"{used.file_bytes:>14,}  the whole file, {used.free_bytes:,} of it free, {used.modules} modules")

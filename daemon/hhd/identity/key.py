@@ -17,7 +17,7 @@ from pathlib import Path
 from typing import NamedTuple, Protocol
 
 from hhd.base import files
-from hhd.base.errors import UserError
+from hhd.base.errors import RefusedError
 from hhd.base.paths import private_folder
 from hhd_protocol.crypto import KEY_BYTES, device_from_text, device_id, device_text, public_key
 from hhd_protocol.errors import FormatError
@@ -28,8 +28,8 @@ _KEY_WORD, _NOTE_WORD = "hhd-device-key-1", "hhd-device-1"
 _FILE_BYTES_MAX = 4096
 
 
-class LostKeyError(UserError):
-    """The key of this device was there and cannot be read now, or is not the one it was."""
+class LostKeyError(RefusedError):
+    """The key of this device was there and cannot be read now, or is not the one it was: nothing was changed."""
 
 
 class Vault(Protocol):

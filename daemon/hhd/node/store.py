@@ -107,7 +107,8 @@ class Usage:
 
 @dataclass(frozen=True, kw_only=True)
 class StoreUsage:
-    """What the store uses: the file, its unused part, each session (content shared by forks counts for each)."""
+    """What the store uses: the file, its unused part, each session (content shared by forks counts for each),
+    originals of native sessions, captures of folders that belong to no session."""
 
     file_bytes: int
     free_bytes: int
@@ -115,11 +116,13 @@ class StoreUsage:
     modules: int
     originals: int
     originals_bytes: int
+    captures: int
+    captures_bytes: int
 
 
 def usage() -> StoreUsage:
     """Say what uses how much."""
-    from hhd.store.retention import session_bytes, shelf_bytes
+    from hhd.store.retention import folder_bytes, session_bytes, shelf_bytes
 
     with opened() as store, store.snapshot():
         sessions = []
@@ -127,6 +130,7 @@ def usage() -> StoreUsage:
             count, thinned, size = session_bytes(store, session)
             sessions.append(Usage(session=session.hex(), checkpoints=count, thinned=thinned, bytes=size))
         lists, size = shelf_bytes(store)
+        captures, captures_bytes = folder_bytes(store)
         return StoreUsage(
             file_bytes=store.database.bytes_used(),
             free_bytes=store.database.bytes_free(),
@@ -134,6 +138,8 @@ def usage() -> StoreUsage:
             modules=len(store.modules.all()),
             originals=lists,
             originals_bytes=size,
+            captures=captures,
+            captures_bytes=captures_bytes,
         )
 
 

@@ -25,6 +25,9 @@ FORMAT = 1
 """Number of the layout below; `format` beside the file repeats it for who cannot open the file."""
 
 FILE = "store.db"
+MENDED = f"{FILE}.mended"
+"""What a repair made, on its way to be that file (`swap.py`)."""
+
 SYNCHRONOUS = "FULL"
 BUSY_SECONDS = 15.0
 """A commit takes milliseconds; only an import of a large log or `hhd gc` holds the lock for seconds."""
@@ -71,20 +74,28 @@ class Database:
         return cls(folder, connection)  # SQLite synced the folder with its first journal.
 
     @classmethod
-    def open(cls, folder: Path) -> Database:
-        """Open the store file; raises DamagedStoreError if there is none or it is not one, NewerStoreError."""
+    def open(cls, folder: Path, *, read_only: bool = False) -> Database:
+        """Open the store file; raises DamagedStoreError if there is none or it is not one, NewerStoreError.
+
+        `read_only`: neither the file nor its log is written, also not when it is closed.
+        """
         path = folder / FILE
         try:
             size = path.stat().st_size
         except FileNotFoundError:
             size = 0
         if not size:
+            if (folder / MENDED).exists():
+                raise DamagedStoreError(
+                    f"A repair of the store in {folder} was cut off; nothing is lost. Run `hhd check --repair`, which "
+                    "carries it to its end."
+                )
             raise DamagedStoreError(
                 f"The store in {folder} has lost its file {FILE}; nothing was changed. Restore it from a "
                 "backup, or move the folder away to begin anew."
             )
         with translated(folder):
-            connection = _connect(path)
+            connection = _connect(path, read_only=read_only)
         try:
             with translated(folder):
                 number = connection.execute("PRAGMA user_version").fetchone()[0]
@@ -324,8 +335,11 @@ def _writing(code: int) -> bool:
     )
 
 
-def _connect(path: Path) -> sqlite3.Connection:
-    connection = sqlite3.connect(path, timeout=BUSY_SECONDS, isolation_level=None, check_same_thread=False)
+def _connect(path: Path, *, read_only: bool = False) -> sqlite3.Connection:
+    where = f"{path.absolute().as_uri()}?mode=ro" if read_only else path
+    connection = sqlite3.connect(
+        where, timeout=BUSY_SECONDS, isolation_level=None, check_same_thread=False, uri=read_only
+    )
     try:
         _set_up(connection)
     except BaseException:

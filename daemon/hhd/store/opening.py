@@ -23,7 +23,8 @@ OPEN_SECONDS = 5.0
 def open_database(folder: Path, device: DeviceId, *, exclusive: bool, inspect: bool) -> tuple[Database, locks.Lock]:
     """Return the file of the store in `folder`, made if there was none, and the lock by which it is held open.
 
-    `exclusive`: no other process may have it open. `inspect`: it may be damaged.
+    `exclusive`: no other process may have it open. `inspect`: it may be damaged; behind a damaged log it is only read,
+    since SQLite would fold in what is before the damage and drop the rest.
     Raises what `Store.open` does.
     """
     private_folder(folder)
@@ -42,9 +43,10 @@ def open_database(folder: Path, device: DeviceId, *, exclusive: bool, inspect: b
                 f"The store in {folder} belongs to device {noted}, but the key of this device is that of "
                 f"{device_text(device)}; nothing was changed. Put the right key or the right store back."
             )
-        if alone and not inspect:
-            _insist_on_whole_log(folder)
-        database = _begin(folder, device) if noted is None else Database.open(folder)
+        hidden = read_log(folder / f"{FILE}-wal").hidden if alone else 0
+        if hidden and not inspect:
+            raise _damaged_log(folder, hidden)
+        database = _begin(folder, device) if noted is None else Database.open(folder, read_only=bool(hidden))
         if not note_is_current(folder, device):
             note_device(folder, device)  # An older format was migrated.
         if not exclusive:
@@ -55,14 +57,12 @@ def open_database(folder: Path, device: DeviceId, *, exclusive: bool, inspect: b
     return database, opened
 
 
-def _insist_on_whole_log(folder: Path) -> None:
-    """Raise DamagedStoreError if SQLite would drop promised commits because of damage before them."""
-    hidden = read_log(folder / f"{FILE}-wal").hidden
-    if hidden:
-        raise DamagedStoreError(
-            f"The write-ahead log of the store in {folder} is damaged: {hidden} pages of later commits are behind the "
-            "damage. Nothing was changed. Run `hhd check`, then `hhd check --repair`."
-        )
+def _damaged_log(folder: Path, hidden: int) -> DamagedStoreError:
+    """Return the error for a log of which SQLite would drop promised commits because of damage before them."""
+    return DamagedStoreError(
+        f"The write-ahead log of the store in {folder} is damaged: {hidden} pages of later commits are behind the "
+        "damage. Nothing was changed. Run `hhd check`, then `hhd check --repair`."
+    )
 
 
 def _begin(folder: Path, device: DeviceId) -> Database:

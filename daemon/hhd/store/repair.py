@@ -1,10 +1,11 @@
 """`hhd check --repair`: makes a sound store out of a damaged one, from what is in it twice or proves itself.
 
-The damaged file is never written to: what can be read goes into a new one, which takes its place in one step, and the
-old one stays beside it. What is in the store twice: the ways to rows (each row proves itself, so a salvage needs none),
-the tally, the list of sessions and the lists of checkpoints (each checkpoint names its session and parents), the row
-of a session (a key of its family opens its objects), the note of the format. What is in it once and gone is named; a
-checkpoint whose content is gone keeps its record and is marked as thinned.
+The damaged file is not written to (a whole write-ahead log is folded into it, a damaged one stays as it is): what can
+be read goes into a new one, which takes its place (`swap.py`), and the old one stays beside it. What is in the store
+twice: the ways to rows (each row proves itself, so a salvage needs none), the tally, the list of sessions and the lists
+of checkpoints (each checkpoint names its session and parents), the row of a session (a key of its family opens its
+objects), the note of the format. What is in it once and gone is named; a checkpoint whose content is gone keeps its
+record and is marked as thinned.
 """
 
 from __future__ import annotations
@@ -15,12 +16,13 @@ from collections.abc import Callable, Iterable
 from dataclasses import dataclass, field
 from pathlib import Path
 
-from hhd.base import files
+from hhd.base.paths import private_folder
+from hhd.store import locks
 from hhd.store.catalogue import CATALOGUE, FACTS, HEAD_FACTS
 from hhd.store.check import Check, Report
 from hhd.store.checkpoints import Checkpoint, decode_checkpoint, refs_of
 from hhd.store.database import FILE, OBJECTS, ROWS, Database
-from hhd.store.errors import DamagedStoreError, MissingError
+from hhd.store.errors import BusyError, DamagedStoreError, MissingError
 from hhd.store.families import FAMILY
 from hhd.store.folders import Folders
 from hhd.store.note import FORMAT_FILE, note_device
@@ -38,6 +40,8 @@ from hhd.store.store import (
     Limits,
     Store,
 )
+from hhd.store.swap import swap, unfinished
+from hhd.store.wal import read_log
 from hhd_protocol.codec import decode, encode
 from hhd_protocol.crypto import derive, device_id, public_key
 from hhd_protocol.errors import FormatError
@@ -68,11 +72,31 @@ def repair(
 
     `module`: returns a module that can be had elsewhere.
     """
+    private_folder(folder)
+    alone = locks.take(folder / "repair.lock")
+    if alone is None:
+        raise BusyError(f"Another process repairs the store in {folder}; nothing was changed. Try again when it ended.")
+    with alone:
+        return _repair(folder, seed, limits, random, module)
+
+
+def _repair(
+    folder: Path,
+    seed: bytes,
+    limits: Limits,
+    random: Callable[[int], bytes],
+    module: Callable[[Sha256], bytes | None],
+) -> Repaired:
     result = Repaired()
     device = device_id(public_key(seed))
     if (folder / FILE).exists() or (folder / FORMAT_FILE).exists():  # Else there is no store yet, and one is begun.
         note_device(folder, device)
+    if kept := unfinished(folder):
+        result.kept = kept
+        result.done.append("a repair that was cut off was carried to its end")
     try:
+        if hidden := read_log(folder / f"{FILE}-wal").hidden:
+            raise DamagedStoreError(f"{hidden} pages of its write-ahead log are behind damage")
         with Store.open(folder, seed=seed, limits=limits, random=random, exclusive=True, inspect=True) as store:
             check = Check(store, read_data=True)
             report = check.run()
@@ -126,24 +150,9 @@ def _salvage(folder: Path, seed: bytes, random: Callable[[int], bytes], result: 
         File(folder).records(accept)
     database.fold()
     database.close()
-    keep = _free_name(folder)
-    files.sync_folder(building)
-    for ending in ("", "-wal"):
-        if (folder / f"{FILE}{ending}").exists():
-            os.rename(folder / f"{FILE}{ending}", folder / f"{keep.name}{ending}")
-    (folder / f"{FILE}-shm").unlink(missing_ok=True)
-    os.rename(building / FILE, folder / FILE)
-    files.sync_folder(folder)
+    result.kept = swap(folder, building / FILE)
     shutil.rmtree(building, ignore_errors=True)
-    result.kept = keep
     result.done.append(f"{len(names)} rows and {len(numbers)} objects were taken over into a new file")
-
-
-def _free_name(folder: Path) -> Path:
-    number = 1
-    while (folder / f"{FILE}.damaged-{number}").exists():
-        number += 1
-    return folder / f"{FILE}.damaged-{number}"
 
 
 def _is_object(raw: bytes) -> bool:

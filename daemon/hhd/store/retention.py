@@ -127,6 +127,14 @@ def shelf_bytes(store: Store) -> tuple[int, int]:
     return len(store.shelf.digests()), sum(store.objects.size(ref.name) for ref in closure.needed)
 
 
+def folder_bytes(store: Store) -> tuple[int, int]:
+    """Return (captures of folders that no session keeps, sealed bytes that they need together)."""
+    roots = set(Folders(store).roots())
+    closure = Closure(_quiet_head(store, store.commons()))
+    closure.add(roots)
+    return len(roots), sum(store.objects.size(ref.name) for ref in closure.needed)
+
+
 def _needed(store: Store, checkpoints: Iterable[Checkpoint], shared: Iterable[Ref], *, quiet: bool = False) -> set[int]:
     """Return the row numbers of the objects that these need; `shared`: no session's; `quiet`: as far as here."""
     roots: dict[FamilyId, list[Ref]] = {}
