@@ -227,13 +227,20 @@ class Capture:
         return {piece for content in self.contents() for piece in content.pieces}
 
 
-def check(capture: Capture) -> None:
-    """Raise FormatError unless `capture` follows every rule of `workspace.md`: what arrived is hostile until then."""
+def check(capture: Capture, before: Capture | None = None) -> None:
+    """Raise FormatError unless `capture` follows every rule of `workspace.md`: what arrived is hostile until then.
+
+    Entries that are the very objects of `before`, a capture of a folder that was checked, are not checked one by one
+    again.
+    """
     if len(capture.entries) > WORKSPACE_ENTRIES_MAX:
         raise TooLargeError(f"a capture of {len(capture.entries)} entries passes the bound of {WORKSPACE_ENTRIES_MAX}")
     _check_ascending([one.path for one in capture.entries], "entries")
+    plain = before is not None and before.repository is None and capture.repository is None
+    checked = set(map(id, before.entries)) if plain and before is not None else set()
     for entry in capture.entries:
-        _check_entry(entry, capture.repository)
+        if id(entry) not in checked:
+            _check_entry(entry, capture.repository)
     _check_nesting(capture.entries)
     if len(capture.left_out) > WORKSPACE_LEFT_OUT_MAX:
         raise TooLargeError("a capture lists more that was left out than its bound")

@@ -1,14 +1,16 @@
 """The one encoding of a capture: a small root, and listings cut into pieces that later captures share (`workspace.md`).
 
 A listing is cut where the names themselves say so, so a change in one place leaves all other pieces as they were, and
-two captures of one folder share them. Pieces are kept like those of files: `put` gives a piece its content id, `get`
-gives it back, proven.
+two captures of one folder share them. Where the pieces are many, their ids are cut into pieces in turn: a tree, of
+which a change writes anew one small piece a level. Pieces are kept like those of files: `put` gives a piece its
+content id, `get` gives it back, proven.
 """
 
 from __future__ import annotations
 
 import zlib
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Iterable, Iterator, Sequence
+from functools import partial
 
 from hhd_protocol.codec import Value, decode, encode
 from hhd_protocol.errors import FormatError, NewerVersionError, TooLargeError
@@ -39,9 +41,18 @@ from hhd_protocol.workspace import (
     check,
 )
 
-VERSION = 1
-_CUT_MASK = 255
-"""A listing is cut after a name whose CRC-32 ends in eight zero bits: pieces of 256 rows on average."""
+VERSION = 2
+"""What is written. Version 1, which is read too, had listings without levels, cut into pieces of 256 rows."""
+
+_ROWS_MASK = {1: 255, 2: 15}
+"""By version: a listing is cut after a name whose CRC-32 has these bits zero, so pieces hold one more on average."""
+
+_IDS_MASK = 15
+_IDS_MIN, _IDS_MAX = 2, 256
+"""Of a piece of ids. Two at least, so that each level is smaller than the one below, whatever the ids are."""
+
+_TOP_MAX = 32
+"""Ids that stand in the root; more make another level."""
 
 Put = Callable[[bytes], PageId]
 Get = Callable[[PageId], bytes]
@@ -73,30 +84,18 @@ def decode_capture(root: bytes, get: Get) -> Capture:
     if fields[0] > VERSION:
         raise NewerVersionError("a capture is of a newer version than this program knows")
     match fields:
-        case [1, None | list() as repository, bytes(entries), bytes(left_out), int(more)] if type(more) is int:
+        case [1 | 2, None | list() as repository, entries, left_out, int(more)] if type(more) is int:
+            rows = partial(_listing, version=fields[0], get=get)
             capture = Capture(
-                repository=None if repository is None else _repository(repository, get),
-                entries=tuple(_entry(row) for row in _listing(entries, get)),
-                left_out=tuple(_left_out(row) for row in _listing(left_out, get)),
+                repository=None if repository is None else _repository(repository, rows),
+                entries=tuple(_entry(row) for row in rows(entries)),
+                left_out=tuple(_left_out(row) for row in rows(left_out)),
                 left_out_more=more,
             )
         case _:
             raise FormatError("the fields of a capture are not as its version says")
     check(capture)
     return capture
-
-
-def listing_pieces(root: bytes) -> list[PageId]:
-    """Return the pieces of listings that `root` names, in its order; raises FormatError if it is no root."""
-    fields = decode(root, bytes_max=WORKSPACE_ROOT_BYTES_MAX)
-    match fields:
-        case [1, None, bytes(entries), bytes(left_out), int()]:
-            joined = entries + left_out
-        case [1, [_, _, _, bytes(index), *_], bytes(entries), bytes(left_out), int()]:
-            joined = index + entries + left_out
-        case _:
-            raise FormatError("the fields of a capture are not as its version says")
-    return _ids(joined)
 
 
 def _repository_fields(one: Repository, put: Put) -> list[Value]:
@@ -122,13 +121,13 @@ def _repository_fields(one: Repository, put: Put) -> list[Value]:
     ]
 
 
-def _repository(fields: list[Value], get: Get) -> Repository:
+def _repository(fields: list[Value], rows: Callable[[Value], Iterable[list[Value]]]) -> Repository:
     match fields:
         case [
             str(object_format),
             None | bytes() as head,
             None | bytes() as branch,
-            bytes(index),
+            index,
             None | list() as sparse,
             None | list() as operation,
             [list(assumed), list(cut), list(packs)],
@@ -140,7 +139,7 @@ def _repository(fields: list[Value], get: Get) -> Repository:
                 object_format=ObjectFormat(object_format),
                 head=head,
                 branch=branch,
-                index=tuple(_index_entry(row) for row in _listing(index, get)),
+                index=tuple(_index_entry(row) for row in rows(index)),
                 sparse=None if sparse is None else _sparse(sparse),
                 operation=None if operation is None else _operation(operation),
                 history=History(
@@ -255,11 +254,16 @@ def _whole(values: Sequence[Value]) -> bool:
     return all(type(one) is int for one in values)
 
 
-def _put_listing(rows: list[list[Value]], put: Put) -> bytes:
-    return b"".join(put(encode(list(piece))) for piece in _cut(rows))
+def _put_listing(rows: list[list[Value]], put: Put) -> Value:
+    ids = [put(encode(list(piece))) for piece in _cut(rows, _ROWS_MASK[VERSION])]
+    height = 0
+    while len(ids) > _TOP_MAX:
+        ids = [put(encode(b"".join(piece))) for piece in _cut_ids(ids)]
+        height += 1
+    return [height, b"".join(ids)]
 
 
-def _cut(rows: list[list[Value]]) -> Iterator[list[list[Value]]]:
+def _cut(rows: list[list[Value]], mask: int) -> Iterator[list[list[Value]]]:
     """Yield the rows of each piece of a listing."""
     held: list[list[Value]] = []
     held_bytes = 0
@@ -271,24 +275,40 @@ def _cut(rows: list[list[Value]]) -> Iterator[list[list[Value]]]:
             held, held_bytes = [], 0
         held.append(row)
         held_bytes += row_bytes
-        if not zlib.crc32(row[0]) & _CUT_MASK:  # type: ignore[arg-type]  # a row begins with its path
+        if not zlib.crc32(row[0]) & mask:  # type: ignore[arg-type]  # a row begins with its path
             yield held
             held, held_bytes = [], 0
     if held:
         yield held
 
 
-def _weight(value: Value) -> int:
-    if isinstance(value, bytes):
-        return len(value) + 5
-    return 16 + sum(_weight(one) for one in value) if isinstance(value, list) else 9
+def _cut_ids(ids: list[PageId]) -> Iterator[list[PageId]]:
+    """Yield the ids of each piece of a level."""
+    held: list[PageId] = []
+    for one in ids:
+        held.append(one)
+        if len(held) >= _IDS_MAX or (len(held) >= _IDS_MIN and not one[-1] & _IDS_MASK):
+            yield held
+            held = []
+    if held:
+        yield held
 
 
-def _listing(joined: bytes, get: Get) -> Iterator[list[Value]]:
-    """Yield the rows of a listing; raises FormatError if it is cut elsewhere than `_cut` would."""
+def _weight(row: list[Value]) -> int:
+    weight = 16
+    for one in row:  # A call for each field would be a third of what encoding takes.
+        if isinstance(one, bytes):
+            weight += len(one) + 5
+        else:
+            weight += _weight(one) if isinstance(one, list) else 9
+    return weight
+
+
+def _listing(value: Value, version: int, get: Get) -> Iterator[list[Value]]:
+    """Yield the rows of a listing; raises FormatError if it is cut elsewhere than an encoder would."""
     rows: list[list[Value]] = []
     lengths = []
-    for piece in _ids(joined):
+    for piece in _row_pieces(value, version, get):
         found = decode(get(piece), bytes_max=WORKSPACE_PIECE_BYTES)
         if not isinstance(found, list) or not found:
             raise FormatError("a piece of a listing is not a list of rows")
@@ -299,6 +319,34 @@ def _listing(joined: bytes, get: Get) -> Iterator[list[Value]]:
         if len(rows) > WORKSPACE_ENTRIES_MAX:
             raise TooLargeError("a listing passes its bound")
         lengths.append(len(found))
-    if lengths != [len(one) for one in _cut(rows)]:
+    if lengths != [len(one) for one in _cut(rows, _ROWS_MASK[version])]:
         raise FormatError("a listing is cut where no encoder would")
     yield from rows
+
+
+def _row_pieces(value: Value, version: int, get: Get) -> list[PageId]:
+    """Return the pieces of a listing that hold rows, down all its levels."""
+    match value:
+        case bytes(joined) if version == 1:
+            return _ids(joined)
+        case [int(height), bytes(joined)] if version == 2 and type(height) is int and height >= 0:
+            ids = _ids(joined)
+        case _:
+            raise FormatError("a listing is not as its version says")
+    if len(ids) > _TOP_MAX:
+        raise FormatError("a listing has more pieces in its root than an encoder would leave there")
+    for _ in range(height):
+        below: list[PageId] = []
+        lengths = []
+        for one in ids:
+            found = decode(get(one), bytes_max=_IDS_MAX * 32 + 16)
+            if not isinstance(found, bytes) or not found:
+                raise FormatError("a level of a listing is not made of ids")
+            below += _ids(found)
+            lengths.append(len(found) // 32)
+            if len(below) > WORKSPACE_ENTRIES_MAX:
+                raise TooLargeError("a listing passes its bound")
+        if len(below) <= _TOP_MAX or lengths != [len(piece) for piece in _cut_ids(below)]:
+            raise FormatError("a listing is cut where no encoder would")
+        ids = below
+    return ids

@@ -21,9 +21,19 @@ _HFS_IGNORED = dict.fromkeys(
 _NTFS_GIT = re.compile(rb"(?:\.git|git~[0-9]+)[ .]*(?::.*)?", re.DOTALL)
 """`.git` to NTFS: its short name, dots and blanks at the end, a stream behind a colon."""
 
+_ORDINARY = re.compile(rb"[\w+,=@-][\w+,=@.-]{0,254}(?:/[\w+,=@-][\w+,=@.-]{0,254})*")
+"""Of nearly all names one look is enough: no component begins with a dot, none holds a colon, a tilde or a blank."""
+
 
 def path_problem(path: bytes) -> str | None:
     """Return what keeps `path` from travelling, as half a sentence, or None if nothing does."""
+    if len(path) <= WORKSPACE_PATH_BYTES_MAX and _ORDINARY.fullmatch(path):
+        return None
+    return unusual_path_problem(path)
+
+
+def unusual_path_problem(path: bytes) -> str | None:
+    """The same of any path, component by component."""
     if not path:
         return "is empty"
     if len(path) > WORKSPACE_PATH_BYTES_MAX:

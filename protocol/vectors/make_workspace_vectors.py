@@ -85,7 +85,7 @@ def cases() -> dict[str, Capture]:
     unborn = Capture(
         repository=Repository(object_format=ObjectFormat.SHA256, head=None, branch=b"refs/heads/main"), entries=()
     )
-    return {"a folder": plain, "a listing in several pieces": many, "a repository": sha1, "an unborn branch": unborn}
+    return {"a folder": plain, "a listing with levels": many, "a repository": sha1, "an unborn branch": unborn}
 
 
 def main() -> None:
@@ -102,8 +102,10 @@ def main() -> None:
         root = encode_capture(capture, put)
         shown = {one.hex(): raw.hex() for one, raw in pieces.items()}
         written.append({"name": name, "root": root.hex(), "pieces": shown})
-    document = {"piece_key": PIECE_KEY.hex(), "captures": written}
-    (Path(__file__).parent / "workspace.json").write_text(json.dumps(document, indent=1) + "\n")
+    target = Path(__file__).parent / "workspace.json"
+    version_1 = json.loads(target.read_text())["captures_of_version_1"]  # Read for ever, written no more.
+    document = {"piece_key": PIECE_KEY.hex(), "captures": written, "captures_of_version_1": version_1}
+    target.write_text(json.dumps(document, indent=1) + "\n")
 
 
 if __name__ == "__main__":

@@ -34,7 +34,7 @@ from hhd_protocol.workspace import (
     check,
     check_ref,
 )
-from hhd_protocol.workspace_encoding import decode_capture, encode_capture, listing_pieces
+from hhd_protocol.workspace_encoding import decode_capture, encode_capture
 
 FOLDER = Path(__file__).parents[2] / "protocol/vectors"
 VECTORS = json.loads((FOLDER / "workspace.json").read_text())
@@ -59,15 +59,28 @@ class Pieces(dict[PageId, bytes]):
 
 @pytest.mark.parametrize("case", VECTORS["captures"], ids=lambda case: case["name"])
 def test_captures_are_those_of_the_vectors(case: dict[str, Any]) -> None:
-    given_pieces = Pieces({PageId(bytes.fromhex(k)): bytes.fromhex(v) for k, v in case["pieces"].items()})
+    given_pieces = _pieces(case)
     assert decode_capture(bytes.fromhex(case["root"]), given_pieces.get_piece) == CASES[case["name"]]
     made = Pieces()
     assert encode_capture(CASES[case["name"]], made.put).hex() == case["root"]
     assert made == given_pieces
-    assert set(listing_pieces(bytes.fromhex(case["root"]))) == set(made)
 
 
-def test_a_change_in_one_place_leaves_the_other_pieces_of_a_listing() -> None:
+@pytest.mark.parametrize("case", VECTORS["captures_of_version_1"], ids=lambda case: case["name"])
+def test_captures_that_an_earlier_version_wrote_are_read(case: dict[str, Any]) -> None:
+    root = bytes.fromhex(case["root"])
+    assert decode_capture(root, _pieces(case).get_piece) == CASES[case["name"]]
+    fields = codec.decode(root)
+    assert isinstance(fields, list) and fields[0] == 1
+    with pytest.raises(FormatError):
+        decode_capture(codec.encode([2, *fields[1:]]), _pieces(case).get_piece)
+
+
+def _pieces(case: dict[str, Any]) -> Pieces:
+    return Pieces({PageId(bytes.fromhex(k)): bytes.fromhex(v) for k, v in case["pieces"].items()})
+
+
+def test_a_change_in_one_place_writes_one_small_piece_a_level() -> None:
     entries = [
         Entry(path=b"d/%05d" % i, kind=Kind.FILE, mode=0o644, content=Content(size=1, pieces=(PageId(b"%032d" % i),)))
         for i in range(8_000)
@@ -77,8 +90,10 @@ def test_a_change_in_one_place_leaves_the_other_pieces_of_a_listing() -> None:
     entries[3000] = dataclasses.replace(entries[3000], mode=0o755)
     del entries[6_000]
     encode_capture(Capture(repository=None, entries=tuple(entries)), after.put)
-    assert len(before) > 15
-    assert len(set(after) - set(before)) <= 2
+    fresh = [after[one] for one in set(after) - set(before)]
+    assert len(before) > 300
+    assert sum(isinstance(codec.decode(raw), list) for raw in fresh) <= 2, "rows"
+    assert len(fresh) <= 2 + 2 and sum(map(len, fresh)) < 8_000, "and ids above them"
 
 
 def _entry(**changed: Any) -> Callable[[Capture], Capture]:
@@ -179,6 +194,22 @@ def test_a_repository_that_breaks_a_rule_is_refused(name: str) -> None:
         check(BAD_REPOSITORY[name](REPOSITORY))
 
 
+def test_what_was_checked_before_stands_and_anything_else_is_checked() -> None:
+    bad = Entry(path=b"notes/../x", kind=Kind.FILE, mode=0o644, content=EMPTY)
+    worse = dataclasses.replace(PLAIN, entries=tuple(sorted((*PLAIN.entries, bad), key=lambda one: one.path)))
+    check(PLAIN, PLAIN)
+    for before in (PLAIN, REPOSITORY, None):
+        with pytest.raises(FormatError):
+            check(worse, before)
+    like = dataclasses.replace(
+        PLAIN, entries=tuple(dataclasses.replace(one, path=b".git") for one in PLAIN.entries[:1])
+    )
+    with pytest.raises(FormatError):
+        check(like, PLAIN)
+    with pytest.raises(FormatError):
+        check(dataclasses.replace(REPOSITORY, entries=worse.entries), worse)
+
+
 def test_a_deleted_file_may_have_become_a_folder() -> None:
     check(dataclasses.replace(REPOSITORY, entries=(Entry(path=b"a", kind=Kind.GONE), BELOW)))
 
@@ -200,19 +231,67 @@ def test_a_branch_git_would_not_take_is_refused(name: str) -> None:
 
 def test_a_newer_capture_says_so() -> None:
     with pytest.raises(NewerVersionError):
-        decode_capture(codec.encode([2, "new"]), Pieces().get_piece)
+        decode_capture(codec.encode([3, "new"]), Pieces().get_piece)
 
 
 def test_a_listing_cut_elsewhere_is_refused() -> None:
+    """Its rows, its ids, and the levels: one of them less, and one more than an encoder makes."""
     pieces = Pieces()
-    fields = codec.decode(encode_capture(CASES["a listing in several pieces"], pieces.put))
-    assert isinstance(fields, list) and isinstance(fields[2], bytes)
-    joined = fields[2]
-    rows = [row for at in range(0, len(joined), 32) for row in codec.decode(pieces[PageId(joined[at : at + 32])])]  # type: ignore[union-attr]
-    assert len(joined) > 32
-    fields[2] = pieces.put(codec.encode(rows))
-    with pytest.raises(FormatError, match="cut"):
-        decode_capture(codec.encode(fields), pieces.get_piece)
+    fields = codec.decode(encode_capture(CASES["a listing with levels"], pieces.put))
+    assert isinstance(fields, list)
+    height, joined = fields[2]
+    top = _split(joined)
+    below = [one for piece in top for one in _split(codec.decode(pieces[piece]))]
+    assert height == 1 and len(below) > 32 > len(top) > 1
+    rows = [row for one in below for row in codec.decode(pieces[one])]  # type: ignore[union-attr]
+    for listing in (
+        [0, pieces.put(codec.encode(rows))],
+        [1, pieces.put(codec.encode(b"".join(below)))],
+        [0, b"".join(below)],
+        [2, pieces.put(codec.encode(joined))],
+        [1, joined[:-32] + joined[:32]],
+    ):
+        with pytest.raises(FormatError):
+            decode_capture(codec.encode([*fields[:2], listing, *fields[3:]]), pieces.get_piece)
+    assert decode_capture(codec.encode(fields), pieces.get_piece) == CASES["a listing with levels"]
+
+
+def test_levels_that_unfold_without_end_are_refused_before_they_are_held() -> None:
+    """A few pieces of ids, each of the one below 256 times: a million ids, and a million times that."""
+    pieces = Pieces()
+    one = pieces.put(codec.encode([[b"x", 2]]))
+    for _ in range(5):
+        one = pieces.put(codec.encode(one * 256))
+    asked = 0
+
+    def get(piece: PageId) -> bytes:
+        nonlocal asked
+        asked += 1
+        return pieces.get_piece(piece)
+
+    with pytest.raises(FormatError):
+        decode_capture(codec.encode([2, None, [5, one], [0, b""], 0]), get)
+    assert asked < 10_000
+
+
+@given(rows=st.integers(0, 40), least=st.booleans())
+@settings(max_examples=50, deadline=None)
+def test_ids_that_would_cut_everywhere_end_in_a_listing_all_the_same(rows: int, least: bool) -> None:
+    """Whatever the ids are, a level is smaller than the one below."""
+    made: dict[PageId, bytes] = {}
+
+    def put(raw: bytes) -> PageId:
+        one = PageId(len(made).to_bytes(31, "big") + (b"\0" if least else b"\1"))
+        made[one] = raw
+        return one
+
+    names = sorted({b"%08d" % (i * 7919) for i in range(rows * 50)})
+    capture = Capture(repository=None, entries=tuple(Entry(path=name, kind=Kind.FOLDER) for name in names))
+    assert decode_capture(encode_capture(capture, put), made.__getitem__) == capture
+
+
+def _split(joined: Any) -> list[PageId]:
+    return [PageId(joined[at : at + 32]) for at in range(0, len(joined), 32)]
 
 
 def _whole(capture: Capture) -> tuple[list[Any], Pieces]:
@@ -245,16 +324,23 @@ def test_a_field_that_lies_is_refused_or_means_something(data: st.DataObject, na
     root, pieces = _whole(CASES[name])
     if data.draw(st.booleans()) and pieces:
         old = data.draw(st.sampled_from(sorted(pieces)))
-        rows = codec.decode(pieces[old])
+        rows = [codec.decode(pieces[old])]
         holder, at = data.draw(st.sampled_from(_places(rows)[:200]))
         holder[at] = data.draw(NASTY)
-        new = pieces.put(codec.encode(rows))
-        raw = codec.encode(root).replace(old, new)
+        raw = _in_place_of(codec.encode(root), pieces, old, pieces.put(codec.encode(rows[0])))
     else:
         holder, at = data.draw(st.sampled_from(_places(root)))
         holder[at] = data.draw(NASTY)
         raw = codec.encode(root)
     _refused_or_same(raw, pieces)
+
+
+def _in_place_of(root: bytes, pieces: Pieces, old: PageId, new: PageId) -> bytes:
+    """A root that leads to `new` where it led to `old`: the levels between are written anew."""
+    for above, raw in list(pieces.items()):
+        if old in raw and old != new:
+            root = _in_place_of(root, pieces, above, pieces.put(raw.replace(old, new)))
+    return root.replace(old, new)
 
 
 @given(data=st.data(), name=st.sampled_from(sorted(CASES)))

@@ -3,9 +3,11 @@
 from __future__ import annotations
 
 import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
 
 from hhd_protocol.errors import FormatError
-from hhd_protocol.workspace_paths import check_path, is_dot_git, path_problem
+from hhd_protocol.workspace_paths import check_path, is_dot_git, path_problem, unusual_path_problem
 
 GOOD = [
     b"a", b"a/b", b".gitignore", b".gitmodules", b".github/x", b"git", b"a.git/b", b"..a", b"a..", b"...", b"x/.gita",
@@ -38,3 +40,16 @@ def test_a_name_that_leads_elsewhere_does_not(path: bytes) -> None:
 
 def test_a_repository_is_known_in_every_spelling() -> None:
     assert is_dot_git(b".git") and is_dot_git(b"GIT~1") and not is_dot_git(b".gitx") and not is_dot_git(b"git")
+
+
+PARTS = st.sampled_from([
+    b"a", b"git", b".git", b"GIT~1", b".", b"..", b"", b"/", b"/", b"\\", b":", b"\0", b"\n", b" ", b"~", b"-", b"\xff",
+    b"x" * 127, b"x" * 128, b"a/" * 2000, "\u200c".encode(),
+])  # fmt: skip
+
+
+@given(parts=st.lists(PARTS, max_size=12))
+@settings(max_examples=600, deadline=None)
+def test_the_short_look_at_a_name_says_what_the_long_one_says(parts: list[bytes]) -> None:
+    path = b"".join(parts)
+    assert path_problem(path) == unusual_path_problem(path)

@@ -8,6 +8,7 @@ from collections.abc import Callable
 from pathlib import Path
 
 from tests.workspace.by_hand import git, repository
+from tests.workspace.lab import device
 
 
 def dirty(at: Path) -> None:
@@ -200,5 +201,6 @@ def made(place: Path, name: str) -> Path:
 def special(at: Path) -> None:
     """What is no file, link or folder; never captured."""
     os.mkfifo(at / "pipe")
+    device(at / "device")
     with socket.socket(socket.AF_UNIX) as one:
         one.bind(str(at / "socket"))

@@ -91,17 +91,25 @@ def test_a_repository_with_longer_names_of_objects_moves_too(
     assert (looks(clean), git_looks(clean)) == (looks(source), git_looks(source))
 
 
-def test_pipes_and_sockets_do_not_travel_and_are_not_disturbed(tmp_path: Path) -> None:
+def test_pipes_sockets_and_devices_do_not_travel_and_are_not_disturbed(tmp_path: Path) -> None:
     source, target, pieces = made(tmp_path / "source", "dirty"), repository(tmp_path / "target"), Pieces()
     for at in (source, target):
         special(at)
-    here = {b"pipe", b"socket"}
+    here = {b"pipe", b"socket", b"device"}
     before = looks(target)
     one = capture(source, None, pieces.put)
     write(one, pieces, target, now=capture(target, None, pieces.put))
     after, there = looks(target), looks(source)
     assert {path: after.pop(path) for path in here} == {path: before[path] for path in here}
     assert after == {path: look for path, look in there.items() if path not in here}
+
+
+def test_a_device_in_the_way_is_not_opened(tmp_path: Path) -> None:
+    source, target, pieces = repository(tmp_path / "source"), repository(tmp_path / "target"), Pieces()
+    special(target)
+    (source / "device").write_text("a file here\n")
+    with pytest.raises(NotOurs, match="in the way"):
+        write(capture(source, None, pieces.put), pieces, target, now=capture(target, None, pieces.put))
 
 
 def test_a_pipe_in_the_way_is_not_opened(tmp_path: Path) -> None:

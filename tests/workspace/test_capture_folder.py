@@ -9,7 +9,7 @@ import sys
 from pathlib import Path
 
 import pytest
-from tests.workspace.lab import Pieces, made_from, repository, seen, untouched
+from tests.workspace.lab import Pieces, device, made_from, repository, seen, untouched
 
 from hhd.base.errors import RefusedError
 from hhd.workspace.capture import capture
@@ -65,6 +65,7 @@ def test_what_is_left_out_is_said(tmp_path: Path) -> None:
     (folder / "sub/.env.local").write_bytes(b"TOKEN=1")
     (folder / "sub/.env.example").write_bytes(b"TOKEN=")
     os.mkfifo(folder / "pipe")
+    device(folder / "device")
     (folder / "a\\b").write_bytes(b"x")
     with socket.socket(socket.AF_UNIX) as server:
         here = os.getcwd()
@@ -76,6 +77,7 @@ def test_what_is_left_out_is_said(tmp_path: Path) -> None:
         b"nested/": Reason.REPOSITORY,
         b"sub/.env.local": Reason.CREDENTIALS,
         b"pipe": Reason.SPECIAL,
+        b"device": Reason.SPECIAL,
         b"socket": Reason.SPECIAL,
         b"a\\b": Reason.NAME,
     }

@@ -9,7 +9,7 @@ from collections.abc import Callable
 from pathlib import Path
 
 import pytest
-from tests.workspace.lab import Pieces, git, index, intend, made_from, repository, seen, untouched
+from tests.workspace.lab import Pieces, device, git, index, intend, made_from, repository, seen, untouched
 
 from hhd.base.errors import RefusedError
 from hhd.workspace.capture import capture
@@ -349,6 +349,7 @@ def test_what_is_left_out_is_said(tmp_path: Path) -> None:
     (folder / "sub/id_ed25519").write_bytes(b"key")
     (folder / "new").mkdir()
     os.mkfifo(folder / "new/pipe")
+    device(folder / "new/device")
     with socket.socket(socket.AF_UNIX) as server:
         here = os.getcwd()
         os.chdir(folder / "new")
@@ -364,6 +365,7 @@ def test_what_is_left_out_is_said(tmp_path: Path) -> None:
         b"noise.log": Reason.IGNORED,
         b".env": Reason.CREDENTIALS,
         b"sub/id_ed25519": Reason.CREDENTIALS,
+        b"new/device": Reason.SPECIAL,
         b"new/pipe": Reason.SPECIAL,
         b"new/socket": Reason.SPECIAL,
         b"nested/": Reason.REPOSITORY,

@@ -21,7 +21,7 @@ from hhd_protocol.limits import PIECES_FRAMES_MAX, PIECES_OBJECT_MAX, WORKSPACE_
 from hhd_protocol.objects import Ref, object_name, seal_object
 from hhd_protocol.pieces import PiecesHead, encode_frame, encode_head
 from hhd_protocol.workspace import Capture
-from hhd_protocol.workspace_encoding import decode_capture, encode_capture, listing_pieces
+from hhd_protocol.workspace_encoding import decode_capture, encode_capture
 
 OBJECT_BYTES = 8 * 1024 * 1024
 """Compressed pieces of one object: what a capture of any size holds in memory, twice."""
@@ -148,11 +148,17 @@ class CaptureWriter:
 
     def finish(self, capture: Capture) -> Ref:
         """Seal what is left with the root of `capture`, and return the capture; `last` again if it is the same."""
-        root = encode_capture(capture, self.put)
+        listed: set[PageId] = set()
+
+        def put(raw: bytes) -> PageId:
+            one = self.put(raw)
+            listed.add(one)
+            return one
+
+        root = encode_capture(capture, put)
         if self._last is not None and not self.new and root == self._last.root:
             return self._last.ref
-        used = capture.pieces() | set(listing_pieces(root))
-        refs = self._refs(used)
+        refs = self._refs(capture.pieces() | listed)
         return self._seal(refs, root)
 
     def _add(self, one: PageId, raw: bytes) -> None:

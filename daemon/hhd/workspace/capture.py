@@ -35,7 +35,7 @@ def capture(
     else:
         made = capture_repository(place, before, put, memory, wanted)
     try:
-        check(made)
+        check(made, before)
     except FormatError as error:  # Something that git takes and no receiver would.
         raise RefusedError(f"The state of {visible_bytes(os.fsencode(folder))} cannot travel: {error}.") from error
     return made
