@@ -291,3 +291,8 @@ CONTROL_VERB_BYTES_MAX = 64
 
 CONTROL_SENTENCE_BYTES_MAX = 64 * 1024
 """What an error says: a sentence, which may name a path or list sessions."""
+LINK_MESSAGE_BYTES_MAX = 1024 * 1024
+"""One message on a channel of a link: pages travel in pieces of this size, a statement fits."""
+
+LINK_NAME_BYTES_MAX = 32
+"""The name of a channel: ours have at most 8 letters."""
