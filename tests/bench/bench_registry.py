@@ -149,6 +149,40 @@ def document() -> None:
         report(
             "one more edit, kept and shown", COMMAND, "warm", without_store_ms=round(each, 3), **_times(editing)
         )  # fmt: skip
+    changes = grown(shelf)
+    report(
+        "the same just before its history is given up, the last changes not packed: on disk", COMMAND, "warm",
+        target="at most 1 MB", both_copies_bytes=both_copies(shelf), pieces=len(shelf.pieces), changes=changes,
+    )  # fmt: skip
+
+
+def both_copies(shelf: Plain) -> int:
+    """What the pieces of a shelf take in a store of their own."""
+    with (
+        tempfile.TemporaryDirectory() as folder,
+        Store.open(Path(folder) / "store", seed=bytes(32), limits=Limits(free_bytes_min=0)) as store,
+    ):
+        before = store.database.bytes_used()
+        assert shelf.marked is not None
+        with store.transaction():
+            kept = StoreShelf(store)
+            kept.replace(shelf.pieces[0], shelf.marked)
+            for piece in shelf.pieces[1:]:
+                kept.append(piece, shelf.marked)
+        return store.database.bytes_used() - before
+
+
+def grown(shelf: Plain) -> int:
+    """Edit on until the next change would give up the history, as many as may be in pieces; return the changes."""
+    dice, one = random.Random(4), Registry(shelf)
+    one.refresh()
+    most = max(module.HISTORY_MIN, len(one._registers.live) // 16) - 1
+    while one._history < most:
+        if one._history == most - module.PIECES_MAX + 1:
+            with shelf.transaction():
+                one._keep_all(whole=True)
+        one.rename(session(dice.randrange(SESSIONS)), title(dice))
+    return len(one.refresh().changes())
 
 
 def _times(times: list[float]) -> dict[str, float]:

@@ -22,11 +22,13 @@ from hashlib import sha256
 from pathlib import Path
 
 from tests.sim import mutants
+from tests.sim.seeds import WIDE
 
 ROOT = Path(__file__).parents[2]
 CHUNK = 250
 FAILURES_SHOWN = 20
 SEEDS_WANTED = 2
+WIDE_SHARE = 4
 
 
 def _code() -> str:
@@ -56,12 +58,19 @@ def _chunk(first_last: tuple[int, int]) -> tuple[int, Counter[str], dict[int, st
     return first_last[0], tally.reached, tally.failures
 
 
+def _chunks(first: int, count: int) -> list[tuple[int, int]]:
+    return [(at, min(at + CHUNK, first + count)) for at in range(first, first + count, CHUNK)]
+
+
 def many(first: int, count: int, jobs: int, state: Path) -> int:
-    """Run `count` worlds from `first` on; print what they reached, and every seed that fails."""
+    """Run `count` worlds from `first` on, and a quarter as many with removals and late content.
+
+    Prints what they reached, and every seed that fails.
+    """
     from tests.sim.running import Tally
 
     started = time.monotonic()
-    code, chunks = _code(), [(at, min(at + CHUNK, first + count)) for at in range(first, first + count, CHUNK)]
+    code, chunks = _code(), [*_chunks(first, count), *_chunks(WIDE + first, count // WIDE_SHARE)]
     kept = json.loads(state.read_text()) if state.exists() else {}
     tally, done = Tally(), set()
     if kept.get("code") == code:
@@ -86,7 +95,8 @@ def many(first: int, count: int, jobs: int, state: Path) -> int:
             if len(tally.failures) > FAILURES_SHOWN:
                 break
     print(tally.told())
-    print(f"{len(done) * CHUNK} worlds, {len(tally.failures)} failed, {time.monotonic() - started:.0f} s")
+    worlds = sum(end - at for at, end in chunks if at in done)
+    print(f"{worlds} worlds, {len(tally.failures)} failed, {time.monotonic() - started:.0f} s")
     missing = tally.missing()
     if missing:
         print(f"no world reached: {', '.join(missing)}")
@@ -113,7 +123,7 @@ def with_mutant(name: str, seeds: Iterable[int], wanted: int | None = None) -> i
 
 
 def find_seeds(count: int, names: list[str]) -> int:
-    """Put the first seeds below `count` that catch each mutant of `names` into `seeds.json`."""
+    """Put the first seeds that catch each mutant of `names` into `seeds.json`; `count` worlds are tried."""
     path = Path(__file__).parent / "seeds.json"
     found: dict[str, list[int]] = json.loads(path.read_text()) if path.exists() else {}
     for name in names:
@@ -140,7 +150,8 @@ def main() -> int:
     parser.add_argument("--find-seeds", type=int, nargs="?", const=2000)
     asked = parser.parse_args()
     if asked.find_seeds and asked.mutant:
-        return with_mutant(asked.mutant, range(asked.find_seeds), SEEDS_WANTED)
+        begin = WIDE if mutants.MUTANTS[asked.mutant].wide else 0
+        return with_mutant(asked.mutant, range(begin, begin + asked.find_seeds), SEEDS_WANTED)
     if asked.find_seeds:
         return find_seeds(asked.find_seeds, asked.of or list(mutants.MUTANTS))
     if asked.mutant:

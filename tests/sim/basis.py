@@ -42,7 +42,10 @@ class Message:
 class Basis:
     """The state of a world, with what everything in it needs."""
 
-    def __init__(self, seed: int, *, devices: int | None = None, calm: bool = False, real: bool = False) -> None:
+    def __init__(
+        self, seed: int, *, devices: int | None = None, calm: bool = False, real: bool = False, wide: bool = False
+    ) -> None:
+        """`wide`: here sessions are removed everywhere too, and content may come later than its record."""
         self.seed = seed
         self.rng = random.Random(seed)
         rng = self.rng
@@ -59,6 +62,8 @@ class Basis:
         self.twice_chance = 0.0 if calm else rng.choice([0, 0.1, 0.3])
         self.lazy_chance = 0.0 if calm else rng.choice([0, 0.2, 0.8])
         """How often what came is not synced at once."""
+        self.wide = wide
+        self.bare_chance = rng.choice([0, 0.1, 0.4]) if wide and not calm else 0.0
         count = devices if devices is not None else rng.choice([2, 2, 3, 3, 4, 5])
         self.devices: dict[DeviceId, Device] = {}
         for name in NAMES[:count]:

@@ -22,6 +22,7 @@ from hhd_protocol.statements import (
     Revocation,
     Role,
     Statement,
+    Tombstone,
 )
 
 if TYPE_CHECKING:
@@ -60,6 +61,12 @@ class Checks:
     def signed(self, device: Device, statement: Statement) -> None:
         """Invariant 1: only who holds the token advances, and under one token there is one line."""
         assert statement.id not in self.statements, f"{device.name} signed the same statement twice"
+        if device.part is not None and self._view(device).removed:
+            leg = device.part.leg
+            at_hand = leg is not None and bool(leg.unsaved or leg.replied)
+            closes = at_hand and isinstance(statement, Checkpoint) and statement.closing
+            harmless = isinstance(statement, Tombstone | Revocation | Receipt)
+            assert harmless or closes, f"{device.name} brings back what was removed"
         token = statement.token if isinstance(statement, Checkpoint | Intent | Receipt) else None
         if token is not None:
             record = self.statements[token]
@@ -95,6 +102,17 @@ class Checks:
             assert device.answered & others or device.attached, (
                 f"{device.name} woke, and {does} before anybody answered"
             )
+
+    def stands(self, device: Device, statement: Statement) -> None:
+        """Invariant 3: what a device signs stands on content that is whole here."""
+        on = [*statement.parents] if isinstance(statement, Checkpoint) else []
+        if isinstance(statement, Record) and statement.head is not None:
+            on.append(statement.head)
+        for head in on:
+            assert head not in device.disk.bare, f"{device.name} stands on {self.world.name(head)} without its content"
+
+    def loads(self, device: Device, head: StatementId | None) -> None:
+        assert head not in device.disk.bare, f"{device.name} loads {self.world.name(head)} without its content"
 
     def kept(self, device: Device, leg: Leg | None, statement: Statement) -> None:
         """Work that is in no checkpoint is there until it is in one; `leg`: before `statement` was signed."""
@@ -196,6 +214,7 @@ class Checks:
         view = self._view(device)
         assert view.token is not None and leg.token == view.token.id, f"{device.name} starts an effect while fenced"
         assert device.id not in view.revoked, f"{device.name} starts an effect and knows that it was revoked"
+        assert not view.removed, f"{device.name} starts an effect of what was removed"
         self._has_heard(device, "runs")
         earlier = self.runs.setdefault((effect, request, word), [])
         if word is not None and self.runs.get((effect, request, None)):
@@ -271,6 +290,7 @@ class Checks:
         """Invariants 2 and 3: what is acknowledged is durable, with the records that it stands on."""
         for id in ids:
             assert id in device.disk.statements, f"{device.name} acknowledges what is not durable"
+            assert id not in device.disk.bare, f"{device.name} acknowledges {self.world.name(id)} without its content"
             at: StatementId | None = id
             while at is not None:
                 statement = device.disk.statements.get(at)
@@ -318,6 +338,7 @@ class Checks:
             assert mine == theirs, f"{device.name} and {first.name} read the same statements differently"
         view = self._view(first)
         self._every_line_is_a_head(first, view)
+        self._only_what_was_known_is_removed(first, view)
         for device in devices:
             part = device.part
             assert part is not None
@@ -350,6 +371,17 @@ class Checks:
                 assert missing or record is None or record.id in view.held, (
                     f"{self.world.name(statement.id)} is held and nothing is missing"
                 )
+
+    def _only_what_was_known_is_removed(self, device: Device, view: View) -> None:
+        """Invariant 2: a session is gone only where a person who removed it knew every checkpoint."""
+        assert device.part is not None
+        if view.removed:
+            known = device.part.known.statements.values()
+            stones = [s for s in known if isinstance(s, Tombstone)]
+            for s in known:
+                if isinstance(s, Checkpoint):
+                    covered = any(s.id in stone.heads or s.id[:8] in stone.covers for stone in stones)
+                    assert covered, f"{self.world.name(s.id)} is gone, and who removed the session did not know it"
 
     def _one_closing(self) -> None:
         closed: set[tuple[DeviceId, StatementId]] = set()

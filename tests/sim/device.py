@@ -21,6 +21,8 @@ class Disk:
     denied: frozenset[StatementId] = frozenset()
     acknowledged: dict[DeviceId, dict[bytes, frozenset[StatementId]]] = field(default_factory=dict)
     """By member and incarnation: what that member said is durable there."""
+    bare: frozenset[StatementId] = frozenset()
+    """Checkpoints of which the record came, and the content did not yet."""
 
     def sync(self) -> None:
         self.statements.update(self.unsynced)
@@ -33,6 +35,7 @@ class Disk:
             acknowledged_by=self.acknowledged_by,
             denied=self.denied,
             acknowledged={device: dict(said) for device, said in self.acknowledged.items()},
+            bare=self.bare,
         )
 
 
@@ -104,6 +107,7 @@ class Device:
             around=Around(woke_ms=0),
             acknowledged_by=self.disk.acknowledged_by,
             denied=self.disk.denied,
+            bare=self.disk.bare,
         )
         self.guest = Guest()
         self.wake(world_ms)

@@ -85,6 +85,7 @@ class Driving(Network):
     def _persist(self, device: Device, statement: Statement, wish: Wish | None) -> None:
         part = device.part
         assert part is not None
+        self.checks.stands(device, statement)
         if isinstance(statement, Checkpoint):
             self.content[statement.id] = self._guest_after(device, statement, wish)
         device.disk.sync()
@@ -187,6 +188,7 @@ class Driving(Network):
                 if self._view(device).owner == device.id:
                     self._refused(device, None, refusal.why)
                 return
+            self.checks.loads(device, self._view(device).main)
             device.part = part.loaded()
             device.guest = self._guest_at(self._view(device).main)
             self.note(device, "loads", self._view(device).main or "the beginning")

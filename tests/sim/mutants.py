@@ -18,15 +18,19 @@ from types import ModuleType
 
 @dataclass(frozen=True, kw_only=True)
 class Mutant:
-    """`old`, which stands once in `module`, becomes `new`; `breaks` is the invariant of `architecture` it hits."""
+    """`old`, which stands once in `module`, becomes `new`; `breaks` is the invariant that it hits.
+
+    `wide`: only worlds with removals, or with content that comes later, can show it.
+    """
 
     breaks: str
     module: str
     old: str
     new: str
+    wide: bool = False
 
 
-_CHAIN, _GRAPH, _DOUBTS = (f"hhd_protocol.fencing.{name}" for name in ("chain", "graph", "doubts"))
+_CHAIN, _GRAPH, _DOUBTS, _REMOVAL = (f"hhd_protocol.fencing.{name}" for name in ("chain", "graph", "doubts", "removal"))
 _PART, _DECIDING = "hhd_protocol.holding.part", "hhd_protocol.holding.deciding"
 
 MUTANTS: dict[str, Mutant] = {
@@ -118,7 +122,37 @@ MUTANTS: dict[str, Mutant] = {
     "intents do not matter": Mutant(
         breaks="5, no second run", module=_DOUBTS, old="for intent in intents:", new="for intent in ():"
     ),
+    "a removal takes what it did not know": Mutant(
+        breaks="2, nothing is lost",
+        module=_REMOVAL,
+        old="id for id in checkpoints if",
+        new="id for id in () if",
+        wide=True,
+    ),
+    "what was removed is worked on": Mutant(
+        breaks="2, what was removed stays so", module=_PART, old="if view.removed:", new="if False:", wide=True
+    ),
+    "acknowledged without its content": Mutant(
+        breaks="3, whole or not acknowledged",
+        module="tests.sim.network",
+        old=" - device.disk.bare\n        if durable",
+        new="\n        if durable",
+        wide=True,
+    ),
+    "content that is not here is gone on from": Mutant(
+        breaks="3, whole here",
+        module=_PART,
+        old="return Refusal(why=Why.HEAD_NOT_HERE) if view.main in self.bare else None",
+        new="return None",
+        wide=True,
+    ),
+    "content that is not here is taken over from": Mutant(
+        breaks="3, whole here", module=_PART, old=" | view.refused | self.bare", new=" | view.refused", wide=True
+    ),
     # What the simulation found.
+    "what was removed is closed, and so is back": Mutant(
+        breaks="2, found", module=_PART, old="if self.known.view.removed and not (", new="if False and not (", wide=True
+    ),
     "only the main line is consulted": Mutant(
         breaks="5, found",
         module=_DOUBTS,

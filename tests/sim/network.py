@@ -8,7 +8,7 @@ from tests.sim.basis import MESSAGES_MAX, Basis, Message
 from tests.sim.device import Device
 
 from hhd_protocol.ids import StatementId
-from hhd_protocol.statements import Checkpoint, Record
+from hhd_protocol.statements import Checkpoint, Record, Statement
 
 
 class Network(Basis):
@@ -45,6 +45,7 @@ class Network(Basis):
                 self.note(device, "learns from", source, [s.id for s in fresh])
                 device.disk.unsynced.update({s.id: s for s in fresh})
                 device.part = part.learned(*fresh)
+                self._content_comes(device, fresh)
                 self.checks.learned(device)
             if message.lost and message.answers == device.asking:
                 self._deny(device, message.lost)
@@ -101,14 +102,43 @@ class Network(Basis):
         fresh = frozenset(device.disk.unsynced)
         device.disk.sync()
         view = self._view(device)
-        durable = fresh - view.held - view.refused
+        durable = fresh - view.held - view.refused - device.disk.bare
         if durable:
-            for other in self.list:
-                if other is not device and self.linked(device, other):
-                    self.checks.acknowledged(device, durable)
-                    self._post(
-                        Message(source=device.id, target=other.id, durable=durable, incarnation=device.incarnation)
-                    )
+            self._acknowledge(device, durable)
+
+    def _acknowledge(self, device: Device, durable: frozenset[StatementId]) -> None:
+        for other in self.list:
+            if other is not device and self.linked(device, other):
+                self.checks.acknowledged(device, durable)
+                self._post(Message(source=device.id, target=other.id, durable=durable, incarnation=device.incarnation))
+
+    def _content_comes(self, device: Device, fresh: list[Statement]) -> None:
+        """With the record of a checkpoint its content comes, or later (`fetch`)."""
+        late = {s.id for s in fresh if isinstance(s, Checkpoint) and self._is_late()}
+        if late:
+            self.reached["content comes later"] += 1
+            self._lacks(device, device.disk.bare | late)
+
+    def _is_late(self) -> bool:
+        return bool(self.bare_chance) and self.rng.random() < self.bare_chance
+
+    def _lacks(self, device: Device, bare: frozenset[StatementId]) -> None:
+        assert device.part is not None
+        device.disk.bare = bare
+        device.part = replace(device.part, bare=bare)
+
+    def fetch(self, device: Device) -> None:
+        """What content is missing comes from those that have it and are linked."""
+        came: set[StatementId] = set()
+        for other in self.list:
+            if other is not device and self.linked(device, other):
+                came |= device.disk.bare & other.disk.statements.keys() - other.disk.bare
+        if came:
+            device.disk.sync()
+            self._lacks(device, device.disk.bare - came)
+            self.note(device, "gets the content of", came)
+            durable = frozenset(came & device.disk.statements.keys()) - self._view(device).held
+            self._acknowledge(device, durable - self._view(device).refused)
 
     def sync_any(self) -> None:
         device = self._some()
@@ -141,6 +171,10 @@ class Network(Basis):
             for other in self.list:
                 if device is not other and device.up and other.up:
                     self._post(self._question(device, other))
+        self.drain()
+        for device in self.list:
+            if device.up and device.disk.bare:
+                self.fetch(device)
         self.drain()
 
     def drain(self) -> None:

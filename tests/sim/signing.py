@@ -2,11 +2,12 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from hashlib import blake2b, sha256
 from typing import Protocol
 
 from hhd_protocol import bodies, crypto, lineage
+from hhd_protocol.fencing import View
 from hhd_protocol.holding import CheckpointDraft, Draft, IntentDraft, RecordDraft
 from hhd_protocol.ids import (
     CheckpointId,
@@ -18,7 +19,17 @@ from hhd_protocol.ids import (
     Sha256,
     StatementId,
 )
-from hhd_protocol.statements import Checkpoint, Intent, Progress, Receipt, Record, RecordKind, Revocation, Statement
+from hhd_protocol.statements import (
+    Checkpoint,
+    Intent,
+    Progress,
+    Receipt,
+    Record,
+    RecordKind,
+    Revocation,
+    Statement,
+    Tombstone,
+)
 
 FAMILY = FamilyId(bytes(16))
 
@@ -35,6 +46,10 @@ class Signer(Protocol):
     def revoke(
         self, device: DeviceId, last: StatementId | None, by: DeviceId, after: StatementId | None, incarnation: bytes
     ) -> Revocation: ...
+
+    def remove(
+        self, view: View, covers: Sequence[StatementId], by: DeviceId, after: StatementId | None, incarnation: bytes
+    ) -> Tombstone: ...
 
     def effect(self, position: int) -> EffectId: ...
 
@@ -106,6 +121,14 @@ class CheapSigner:
         id = self._id("revoke", device, last, by, after, incarnation)
         return Revocation(id=id, by=by, after=after, signature_good=True, device=device, last=last)
 
+    def remove(
+        self, view: View, covers: Sequence[StatementId], by: DeviceId, after: StatementId | None, incarnation: bytes
+    ) -> Tombstone:
+        heads = tuple(sorted(view.heads))
+        covered = frozenset(bodies.covering([CheckpointId(one) for one in covers]))
+        id = self._id("remove", heads, sorted(covered), by, after, incarnation)
+        return Tombstone(id=id, by=by, after=after, signature_good=True, heads=heads, covers=covered)
+
     def effect(self, position: int) -> EffectId:
         if position not in self._effects:
             self._effects[position] = lineage.effect_id(self._session, position)
@@ -174,6 +197,22 @@ class RealSigner:
         id = StatementId(sha256(repr((device, last, by, after, incarnation)).encode()).digest())
         self._seq[id] = self._seq[after] + 1
         return Revocation(id=id, by=by, after=after, signature_good=True, device=device, last=last)
+
+    def remove(
+        self, view: View, covers: Sequence[StatementId], by: DeviceId, after: StatementId | None, incarnation: bytes
+    ) -> Tombstone:
+        assert view.token is not None
+        covered = [CheckpointId(one) for one in covers]
+        body = bodies.TombstoneBody(
+            **self._head(by, after, incarnation, 0),
+            record=view.token.id,
+            number=view.token.number,
+            heads=tuple(CheckpointId(head) for head in sorted(view.heads)),
+            covers=bodies.covering(covered),
+        )
+        fact = self._fact(body)
+        assert isinstance(fact, Tombstone)
+        return fact
 
     def effect(self, position: int) -> EffectId:
         effect = lineage.effect_id(self._session, position)

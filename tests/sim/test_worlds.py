@@ -7,16 +7,21 @@ import time
 import pytest
 from tests.sim.checks import Checks
 from tests.sim.running import REQUIRED, Tally, run_world, run_worlds
+from tests.sim.seeds import WIDE
 
 ALWAYS, AT_MOST, BOX_SECONDS = 300, 8_000, 60
 """Worlds that are run however slow the machine is; while the box of time lasts, more of those that `make sim` runs."""
 LONG = range(50_000, 56_000)
+MORE, MORE_LONG = range(WIDE, WIDE + 200), range(WIDE + 50_000, WIDE + 52_000)
+"""Of those with removals and late content."""
 FOUND = {
     6244: "a restored store worked on under a token that it had released before, and its work was in no head",
     6415: "two devices revoked each other, no token was left, and work in no checkpoint stayed so",
+    1000298: "a session that was removed everywhere came back, by the closing checkpoint of a device that was fenced",
 }
 ISSUE = REQUIRED[:9]
 """What each run must have met: a zero fails."""
+OF_MORE = ("removed", "newer work outlives a removal", "content comes later", "refused: head-not-here")
 
 
 def _stories(tally: Tally) -> str:
@@ -35,6 +40,13 @@ def test_nothing_breaks_in_the_first_worlds() -> None:
     assert not [what for what in ISSUE if not tally.reached[what]], tally.told()
 
 
+def test_nothing_breaks_where_sessions_are_removed_and_content_comes_late() -> None:
+    tally = run_worlds(MORE)
+    print(f"{tally.worlds} worlds\n{tally.told()}")
+    assert not tally.failures, _stories(tally)
+    assert not [what for what in OF_MORE if not tally.reached[what]], tally.told()
+
+
 @pytest.mark.parametrize("seed", FOUND, ids=lambda seed: f"{seed}: {FOUND[seed]}")
 def test_worlds_that_broke_once_hold(seed: int) -> None:
     tally = run_worlds([seed])
@@ -43,7 +55,7 @@ def test_worlds_that_broke_once_hold(seed: int) -> None:
 
 @pytest.mark.long
 def test_nothing_breaks_in_many_worlds() -> None:
-    tally = run_worlds(LONG)
+    tally = run_worlds([*LONG, *MORE_LONG])
     print(f"{tally.worlds} worlds\n{tally.told()}")
     assert not tally.failures, _stories(tally)
     assert not tally.missing(), tally.told()

@@ -187,6 +187,28 @@ class Trouble(Driving):
                 self.revoke(one, other)
                 self.revoke(other, one)
 
+    def remove_any(self) -> None:
+        """A person removes the session everywhere, at a device where nothing of it is at work."""
+        device = self._some()
+        if device is not None and device.role is Role.FULL and self._holds(device):
+            leg = self._part(device).leg
+            if leg is None or not (leg.running or leg.replied or leg.unsaved):
+                self.remove(device)
+
+    def remove(self, device: Device) -> None:
+        part = self._part(device)
+        covers = [s.id for s in part.known.statements.values() if isinstance(s, Checkpoint)]
+        statement = self.signer.remove(self._view(device), covers, device.id, part.after, device.incarnation)
+        self.names[statement.id] = f"{device.name}.{len(self.names)}:tombstone"
+        self.reached["removal"] += 1
+        self._persist(device, statement, None)
+        self._announce(device, statement)
+
+    def fetch_any(self) -> None:
+        device = self._some()
+        if device is not None:
+            self.fetch(device)
+
     def _holds(self, device: Device) -> bool:
         """Whether the device knows the session, and is not revoked as far as it knows."""
         view = self._view(device)

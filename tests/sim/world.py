@@ -78,13 +78,13 @@ class World(Trouble):
             self.cut_any: often(1.5),
             self.mend_any: 2,
             self.jump_any: 0.5,
-        }
+        } | ({self.remove_any: often(0.3), self.fetch_any: often(8)} if self.wide else {})
 
     def heal(self) -> None:
         """Everything alive comes back, and what is known spreads until nothing changes."""
         self.note("the calm begins")
         self.cut.clear()
-        self.crash_chance = self.loss_chance = self.twice_chance = self.lazy_chance = 0.0
+        self.crash_chance = self.loss_chance = self.twice_chance = self.lazy_chance = self.bare_chance = 0.0
         self.now_ms += 60_000
         for device in self.list:
             if not device.dead:
@@ -108,7 +108,7 @@ class World(Trouble):
         raise AssertionError("the devices still have news for one another after twelve rounds")
 
     def _sizes(self) -> list[int]:
-        return [len(device.part.known.statements) for device in self.list if device.part]
+        return [len(d.part.known.statements) - len(d.disk.bare) for d in self.list if d.part]
 
     def go_on(self) -> None:
         """A person goes to a device that may own the session, and the session comes one effect further."""
@@ -120,13 +120,20 @@ class World(Trouble):
         device = next((d for d in able if d.id == owner), able[0])
         self.person_to(device)
         part = self._part(device)
+        if self._view(device).removed:
+            self.reached["removed"] += 1
+            outputs = self.wish(device, TakeOver(head=None, reason="go on"))
+            assert any(isinstance(o, Refuse) and o.refusal.why is Why.REMOVED for o in outputs), "it came back"
+            return
+        if self._view(device).beyond_removal:
+            self.reached["newer work outlives a removal"] += 1
         refusal = part.may_append()
         if refusal is not None and refusal.why is not Why.STALE:
             if part.leg is not None and part.leg.running is not None:
                 self._end(device, part.leg.running, cancelled=False)
             view = self._view(device)
             sealed = [id for id in view.sealed if isinstance(part.known.statements[id], Checkpoint)]
-            heads = sorted(view.heads or sealed)
+            heads = sorted((view.heads or set(sealed)) - device.disk.bare)
             outputs = self.wish(device, TakeOver(head=self.rng.choice(heads) if heads else None, reason="go on"))
             if not heads and any(isinstance(o, Refuse) for o in outputs):
                 self.reached["nothing left"] += 1

@@ -207,7 +207,8 @@ class Part:
         One is owed for each token that this device had and lost otherwise than by its own release, also for one that
         it never used, where the token's line has an effect that another line may wait for (only who had the token can
         say "not started"), or where there is work here that is in no checkpoint. Of what it does not name, its line
-        speaks. Where all that it could say is "started", the intent has said it.
+        speaks. Where all that it could say is "started", the intent has said it. Where the session was removed, only
+        work that is in no checkpoint is a reason.
         """
         for token in self._lost_tokens():
             at_leg = self.leg if self.leg is not None and self.leg.token == token.id else None
@@ -216,6 +217,8 @@ class Part:
             head = self._own_tip(token) if at_leg is None else at_leg.head
             if head is not None and (head not in self.known.statements or head in self.bare):
                 continue
+            if self.known.view.removed and not (at_leg is not None and (at_leg.unsaved or at_leg.replied)):
+                continue  # It would be newer than the removal, and bring back what a person removed.
             line = self.known.progress(head)
             journal = self._journal(token.id, line, at_leg)
             news = any(said is not Progress.STARTED for said in journal.values())
