@@ -31,8 +31,10 @@ from hhd.node import overview
 from hhd.node import store as door
 from hhd.node.answers.status import Status
 from hhd.node.control import ControlService
+from hhd.node.lanes import Lanes
 from hhd.node.listed import Overview
 from hhd.node.remote import Remote
+from hhd.node.service import Table, Verb
 from hhd.node.verbs import CHANGING, LOOKING, STREAMS, Verbs
 from hhd_protocol.errors import FormatError
 
@@ -48,12 +50,21 @@ def daemon(opened: Any = sessions.control_here) -> Iterator[Path]:
     async def serve() -> None:
         stop = asyncio.Event()
         ways.extend((asyncio.get_running_loop(), stop))
-        done = Verbs(
+        lanes = Lanes()
+
+        async def status() -> Status:
+            return Status(hhd="1", process=1, since_ms=1, socket=str(path), connections=1)
+
+        async def down() -> bool:
+            stop.set()
+            return True
+
+        verbs = Verbs(
             opened=opened,
             overview=lambda query, with_archived: overview.overview(query, with_archived=with_archived),
-            status=lambda: Status(hhd="1", process=1, since_ms=1, socket=str(path), connections=1),
-            down=stop.set,
+            lanes=lanes,
         )
+        done = Table({"status": Verb(status, False), "down": Verb(down, True)}, verbs.verbs())
         data_folder().mkdir(parents=True, exist_ok=True)
         listener = place.listen(path, backlog=10)
         (data_folder() / LOCK_FILE).write_bytes(os.fsencode(path))
@@ -61,7 +72,7 @@ def daemon(opened: Any = sessions.control_here) -> Iterator[Path]:
         try:
             await Server(done, hhd="1").serve(listener, stop)
         finally:
-            done.close()
+            lanes.close()
 
     thread = threading.Thread(target=lambda: asyncio.run(serve()), daemon=True)
     thread.start()

@@ -14,12 +14,16 @@ if TYPE_CHECKING:
 def run(ready: Callable[[], None]) -> None:
     """Be the daemon until it is told to end; `ready` is called once it listens."""
     from hhd.node import daemon, overview
+    from hhd.node.lanes import Lanes
+    from hhd.node.verbs import Verbs
 
-    daemon.run(
+    lanes = Lanes()
+    verbs = Verbs(
         opened=sessions.control_here,
         overview=lambda query, with_archived: overview.overview(query, with_archived=with_archived),
-        ready=ready,
+        lanes=lanes,
     )
+    daemon.run(parts=[verbs], ready=ready, lanes=lanes)
 
 
 def up() -> tuple[Status, bool]:

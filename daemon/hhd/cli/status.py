@@ -34,5 +34,6 @@ def command(as_json: bool) -> None:
         [
             f"The daemon runs (hhd {release}, process {found.process}), since {telling.when(found.since_ms)}.",
             f"  socket {visible(found.socket, one_line=True)}, {telling.count(found.connections, 'connection')}",
+            *(f"  {visible(one, one_line=True)}" for one in found.says),
         ]
     )

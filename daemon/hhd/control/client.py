@@ -53,6 +53,15 @@ class Connection:
         """End the connection: what has not begun does not begin."""
         self._socket.close()
 
+    def fileno(self) -> int:
+        """The descriptor that is readable once the daemon said something more; see `unread` first."""
+        return self._socket.fileno()
+
+    @property
+    def unread(self) -> bool:
+        """Whether something that came is not read yet, so that there is nothing to wait for."""
+        return bool(self._came)
+
     def ask(self, verb: str, arguments: dict[Value, Value], *, changes: bool = True) -> Value:
         """Return the result of `verb`; `changes`: unless it was answered, something may have been done.
 

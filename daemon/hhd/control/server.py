@@ -77,28 +77,33 @@ class Server:
 
     async def serve(self, listener: socket.socket, stop: asyncio.Event) -> None:
         """Serve until `stop` is set; what is being done then is done, and said, before this returns."""
-        async with asyncio.TaskGroup() as tasks:
-            self._tasks = tasks
-            listening = await asyncio.get_running_loop().create_unix_server(
-                lambda: _Connection(self), sock=listener, backlog=self.bounds.connections
-            )
-            await stop.wait()
-            self.ending = True
-            listening.close()
-            for one in list(self.connections):
-                one.finish()
-            running = [task for one in self.connections for task in one.tasks.values()]
-            if running:
-                await asyncio.wait(running, timeout=self.bounds.end_seconds)
-            for task in running:
-                task.cancel()
-            for one in list(self.connections):
-                one.close()
-            left = [one.lost for one in self.connections]
-            if left:
-                await asyncio.wait(left, timeout=self.bounds.end_seconds)
+        try:
+            async with asyncio.TaskGroup() as tasks:
+                self._tasks = tasks
+                await self._until(listener, stop)
+        finally:  # Cancelled, it is over at once.
             for one in list(self.connections):
                 one.abort()
+
+    async def _until(self, listener: socket.socket, stop: asyncio.Event) -> None:
+        listening = await asyncio.get_running_loop().create_unix_server(
+            lambda: _Connection(self), sock=listener, backlog=self.bounds.connections
+        )
+        await stop.wait()
+        self.ending = True
+        listening.close()
+        for one in list(self.connections):
+            one.finish()
+        running = [task for one in self.connections for task in one.tasks.values()]
+        if running:
+            await asyncio.wait(running, timeout=self.bounds.end_seconds)
+        for task in running:
+            task.cancel()
+        for one in list(self.connections):
+            one.close()
+        left = [one.lost for one in self.connections]
+        if left:
+            await asyncio.wait(left, timeout=self.bounds.end_seconds)
 
     def start(self, work: Coroutine[Any, Any, None]) -> asyncio.Task[None]:
         """Begin `work` as a task of this server."""

@@ -12,7 +12,7 @@ import os
 import signal
 import socket
 import time
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from pathlib import Path
 
 from hhd.base import locks
@@ -23,17 +23,20 @@ from hhd.control import place
 from hhd.control.address import LOCK_FILE
 from hhd.control.server import Bounds, Server
 from hhd.node.answers.status import Status
-from hhd.node.listed import Overview
-from hhd.node.verbs import Open, Verbs
+from hhd.node.lanes import Lanes
+from hhd.node.service import STOP_SECONDS, Part, Table, Verb
 
 LOCK_SECONDS = 1.0
 """Who looks whether a daemon runs holds its lock for a moment."""
 
 
-def run(*, opened: Open, overview: Callable[[str, bool], Overview], ready: Callable[[], None]) -> None:
+def run(
+    *, parts: Sequence[Part], ready: Callable[[], None], lanes: Lanes, says: Callable[[], tuple[str, ...]] = tuple
+) -> None:
     """Serve until a signal or `down` ends it; `ready` is called once it listens.
 
-    Raises RefusedError where a daemon runs already, or something is in the way of its socket; OSError.
+    `says`: sentences for `hhd status`, asked each time. Raises RefusedError where a daemon runs already, or something
+    is in the way of its socket; OSError; and what a part raised, which ended the daemon.
     """
     data = private_folder(data_folder())
     lock = locks.take_within(data / LOCK_FILE, LOCK_SECONDS)
@@ -44,7 +47,7 @@ def run(*, opened: Open, overview: Callable[[str, bool], Overview], ready: Calla
         listener = place.listen(path, backlog=Bounds().connections)
         try:
             lock.write(os.fsencode(path))
-            asyncio.run(_serve(listener, path, opened, overview, ready))
+            asyncio.run(_Daemon(listener, path, parts, lanes, says).live(ready))
         finally:
             listener.close()
             with contextlib.suppress(OSError):  # What is left over stops nobody.
@@ -52,30 +55,63 @@ def run(*, opened: Open, overview: Callable[[str, bool], Overview], ready: Calla
                 lock.write(b"")
 
 
-async def _serve(
-    listener: socket.socket,
-    path: Path,
-    opened: Open,
-    overview: Callable[[str, bool], Overview],
-    ready: Callable[[], None],
-) -> None:
-    stop, since_ms = asyncio.Event(), time.time_ns() // 1_000_000
-    for number in (signal.SIGTERM, signal.SIGINT):
-        asyncio.get_running_loop().add_signal_handler(number, stop.set)
+class _Daemon:
+    """One life of the daemon: the server beside its parts, in one TaskGroup."""
 
-    def status() -> Status:
+    def __init__(
+        self,
+        listener: socket.socket,
+        path: Path,
+        parts: Sequence[Part],
+        lanes: Lanes,
+        says: Callable[[], tuple[str, ...]],
+    ) -> None:
+        self._listener, self._path, self._parts, self._lanes, self._says = listener, path, parts, lanes, says
+        self._since_ms = time.time_ns() // 1_000_000
+        self._told, self._close = asyncio.Event(), asyncio.Event()
+        own = {"status": Verb(self._status, changes=False), "down": Verb(self._down, changes=True)}
+        self._server = Server(Table(own, *(part.verbs() for part in parts)), hhd=RELEASE)
+
+    async def live(self, ready: Callable[[], None]) -> None:
+        """Live until told to end; then every part comes to rest while it is still served, and then nobody is."""
+        for number in (signal.SIGTERM, signal.SIGINT):
+            asyncio.get_running_loop().add_signal_handler(number, self._told.set)
+        try:
+            async with asyncio.TaskGroup() as tasks:
+                serving = tasks.create_task(self._server.serve(self._listener, self._close))
+                living = [tasks.create_task(part.run()) for part in self._parts]
+                ready()
+                await self._told.wait()
+                await self._stop_parts()
+                self._close.set()
+                await serving
+                for one in living:
+                    one.cancel()
+        except* Exception as group:  # noqa: BLE001  The supervisor: what a part raised is the reason that is said.
+            raise group.exceptions[0] from None
+        finally:
+            self._lanes.close()
+
+    async def _stop_parts(self) -> None:
+        async def stop(part: Part) -> None:
+            with contextlib.suppress(TimeoutError):
+                async with asyncio.timeout(STOP_SECONDS):
+                    await part.stop()
+
+        async with asyncio.TaskGroup() as stopping:
+            for part in self._parts:
+                stopping.create_task(stop(part))
+
+    async def _status(self) -> Status:
         return Status(
             hhd=RELEASE,
             process=os.getpid(),
-            since_ms=since_ms,
-            socket=str(path),
-            connections=len(server.connections),
+            since_ms=self._since_ms,
+            socket=str(self._path),
+            connections=len(self._server.connections),
+            says=self._says(),
         )
 
-    verbs = Verbs(opened=opened, overview=overview, status=status, down=stop.set)
-    server = Server(verbs, hhd=RELEASE)
-    try:
-        ready()
-        await server.serve(listener, stop)
-    finally:
-        verbs.close()
+    async def _down(self) -> bool:
+        self._told.set()
+        return True

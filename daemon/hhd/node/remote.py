@@ -8,9 +8,8 @@ from __future__ import annotations
 from collections.abc import Callable, Iterator
 from contextlib import AbstractContextManager
 from pathlib import Path
-from typing import TYPE_CHECKING, Any, TypeVar
+from typing import TYPE_CHECKING, TypeVar
 
-from hhd.base.errors import UserError
 from hhd.control.client import Connection, TooLargeRequestError
 from hhd.node.answers.decided import Asked, Decided, Uncertain
 from hhd.node.answers.difference import Difference
@@ -20,9 +19,7 @@ from hhd.node.answers.made import Exported, Exporting, Forked
 from hhd.node.answers.removal import Removal
 from hhd.node.answers.shown import Shown
 from hhd.node.answers.wished import Wished
-from hhd_protocol import mapping
-from hhd_protocol.codec import Value
-from hhd_protocol.errors import FormatError
+from hhd.node.asking import Asking, values
 
 if TYPE_CHECKING:
     from hhd.node.control import ControlService
@@ -40,7 +37,7 @@ class Remote:
     """The verbs over `connection`; `here` opens them in this process."""
 
     def __init__(self, connection: Connection, here: Callable[[], AbstractContextManager[ControlService]]) -> None:
-        self._connection, self._here = connection, here
+        self._asking, self._here = Asking(connection), here
 
     # Looking
 
@@ -111,9 +108,9 @@ class Remote:
     ) -> Exported:
         """As `ControlService.export`."""
         given = {"name": name, "head": head, "to": to, "passphrase": passphrase, "embed": embed}
-        events = self._connection.stream("export", _values(given))
-        made = self._read(Exporting, next(events, None))
-        return Exported(**vars(made), parts=(self._read(bytes, one) for one in events))
+        events = self._asking.connection.stream("export", values(given))
+        made: Exporting = self._asking.read(Exporting, next(events, None))
+        return Exported(**vars(made), parts=(self._asking.read(bytes, one) for one in events))
 
     def import_capsule(
         self, raw: bytes, path: Path, *, passphrase: bytes | None = None, module: bytes | None = None
@@ -138,7 +135,7 @@ class Remote:
 
     def asked(self, name: str, effect: str | None = None, *, folder: Path | None = None) -> Asked:
         """As `ControlService.asked`."""
-        return self._ask(Asked, "asked", name=name, effect=effect, folder=_absolute(folder))
+        return self._ask(Asked, "asked", name=name, effect=effect, folder=folder)
 
     def decide(
         self,
@@ -152,7 +149,7 @@ class Remote:
     ) -> Decided:
         """As `ControlService.decide`."""
         given = {"name": name, "effect": effect, "shown": shown, "agreed": agreed, "message": message}
-        return self._ask(Decided, "decide", **given, folder=_absolute(folder))
+        return self._ask(Decided, "decide", **given, folder=folder)
 
     # Removing
 
@@ -167,28 +164,7 @@ class Remote:
     # How it is asked
 
     def _ask(self, wanted: type[T], verb: str, **given: object) -> T:
-        return self._read(wanted, self._connection.ask(verb, _values(given), changes=verb not in LOOKING))
+        return self._asking.ask(verb, wanted, changes=verb not in LOOKING, **given)
 
     def _stream(self, wanted: type[T], verb: str, **given: object) -> Iterator[T]:
-        for event in self._connection.stream(verb, _values(given)):
-            yield self._read(wanted, event)
-
-    def _read(self, wanted: type[T], value: Any) -> T:
-        try:
-            found: T = mapping.from_value(wanted, value)
-            return found
-        except FormatError as error:
-            self._connection.close()
-            raise UserError(
-                f"The daemon's answer is none that this hhd knows ({error}); "
-                "hhd down, and then hhd up, starts a new one."
-            ) from error
-
-
-def _values(given: dict[str, Any]) -> dict[Value, Value]:
-    return {name: mapping.to_value(one) for name, one in given.items()}
-
-
-def _absolute(folder: Path | None) -> str | None:
-    """The daemon is in another folder than we are."""
-    return None if folder is None else str(folder.absolute())
+        return self._asking.stream(verb, wanted, **given)

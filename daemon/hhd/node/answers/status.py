@@ -10,7 +10,7 @@ class Status:
     """The daemon that runs: its release `hhd`, process, since when it runs, and its `socket`.
 
     `connections`: how many there are, the one that asks too. `process` is 0 where the daemon is of another age, and all
-    that is known of it is its release.
+    that is known of it is its release. `says`: sentences of its parts, for the person.
     """
 
     hhd: str
@@ -18,3 +18,4 @@ class Status:
     since_ms: int
     socket: str
     connections: int
+    says: tuple[str, ...] = ()

@@ -1,0 +1,64 @@
+"""Asks the daemon any verb by its name; what comes back is read with the type that is wanted."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from typing import Any, TypeVar
+
+from hhd.base.errors import UserError
+from hhd.control.client import Connection
+from hhd_protocol import live, mapping
+from hhd_protocol.codec import Value
+from hhd_protocol.errors import FormatError
+
+T = TypeVar("T")
+
+
+class Asking:
+    """Verbs asked over `connection`; arguments are plain values, paths absolute ones or texts.
+
+    All raise the UserError that the daemon said; RefusedError where one of the two is too old.
+    """
+
+    def __init__(self, connection: Connection) -> None:
+        self.connection = connection
+
+    def ask(self, verb: str, wanted: type[T], *, changes: bool = True, **given: object) -> T:
+        """Return the answer; `changes`: unless it was answered, something may have been done."""
+        found: T = self.read(wanted, self.connection.ask(verb, values(given), changes=changes))
+        return found
+
+    def stream(self, verb: str, wanted: type[T], **given: object) -> Iterator[T]:
+        """Yield what comes, one by one. Who leaves it closes the connection, or asks for something else on it."""
+        for event in self.connection.stream(verb, values(given)):
+            yield self.read(wanted, event)
+
+    def live(self, verb: str, **given: object) -> Iterator[live.Event]:
+        """Yield the events of a running session."""
+        for event in self.connection.stream(verb, values(given)):
+            try:
+                yield live.decoded(event)
+            except FormatError as error:
+                raise self._odd(error) from error
+
+    def read(self, wanted: Any, value: Value) -> Any:
+        """Return `value` as the `wanted` type; raises UserError, and ends the connection, where it is none."""
+        try:
+            return mapping.from_value(wanted, value)
+        except FormatError as error:
+            raise self._odd(error) from error
+
+    def _odd(self, error: FormatError) -> UserError:
+        self.connection.close()
+        return UserError(
+            f"The daemon's answer is none that this hhd knows ({error}); hhd down, and then hhd up, starts a new one."
+        )
+
+
+def values(given: dict[str, Any]) -> dict[Value, Value]:
+    """Return arguments as the values that stand for them."""
+    from pathlib import Path
+
+    return {
+        name: mapping.to_value(str(one.absolute()) if isinstance(one, Path) else one) for name, one in given.items()
+    }
