@@ -127,6 +127,20 @@ def device_from_text(text: str) -> DeviceId:
     return DeviceId(raw)
 
 
+def agreed_key(seed: bytes, public: bytes, purpose: str) -> bytes:
+    """Return the key of 32 bytes that the device of `seed` and the one of `public` both compute, and nobody else.
+
+    It is the same whenever and by whichever of the two it is computed. Raises SealError if `public` is no such key.
+    """
+    mine, secret = _keypair(seed)
+    try:
+        target = sodium.crypto_sign_ed25519_pk_to_curve25519(public)
+        shared = sodium.crypto_scalarmult(sodium.crypto_sign_ed25519_sk_to_curve25519(secret), target)
+    except (CryptoError, RuntimeError, ValueError) as error:
+        raise SealError("a public key is none that a device can have") from error
+    return derive(shared, purpose, min(mine, public) + max(mine, public))
+
+
 class WrappedKey(NamedTuple):
     """One key of a family, sealed to one device and signed by the member that wrapped it.
 

@@ -296,3 +296,7 @@ LINK_MESSAGE_BYTES_MAX = 1024 * 1024
 
 LINK_NAME_BYTES_MAX = 32
 """The name of a channel: ours have at most 8 letters."""
+
+ANNOUNCEMENT_TAGS_MAX = 40
+"""Tags in one announcement: 240 bytes, what one string of a TXT record (255 bytes) can hold. Of a larger group the
+others are still found, by what they announce themselves."""

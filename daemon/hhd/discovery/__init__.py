@@ -1,0 +1,1 @@
+"""Finding this person's other devices on the networks that this one is on."""
