@@ -183,7 +183,7 @@ def _event_text(payload: object) -> str | None:
 
 
 def _pi(path: str, head: bytes, tail: bytes) -> Facts | None:
-    from hhd.native import pi as records
+    from hhd.native import pi_records as records
 
     decoder = _decoders.setdefault("pi", msgspec.json.Decoder(records.Entry))
     entries: list[records.Entry] = [*_records(head, decoder), *_records(tail, decoder)]  # type: ignore[list-item]

@@ -7,8 +7,9 @@ from collections.abc import Iterable, Iterator, Mapping
 from pathlib import Path
 
 import msgspec
-from msgspec import UNSET, Raw, UnsetType
+from msgspec import UNSET
 
+from hhd.native.pi_records import KNOWN, Entry, message, name, parts_of
 from hhd.native.reading import Lines, Pairing, Progress, Reading, collect, damaged, note_mending, nothing
 from hhd.native.source import BOM, Block, ChangedError, Source
 from hhd.native.tree import MISSING, ROOT, Tree
@@ -23,20 +24,13 @@ from hhd_protocol.transcript import (
     Harness,
     Header,
     Item,
-    MediaPart,
     Message,
     Note,
     NoteKind,
-    OtherPart,
-    Outcome,
-    Part,
     Reason,
     Result,
-    Shell,
     SourceFile,
-    Text,
     TextPart,
-    Thinking,
     Verdict,
     parts_text,
 )
@@ -44,73 +38,6 @@ from hhd_protocol.transcript import (
 _REPLY, _COMPACTION, _TALK, _NO_USAGE = 1, 2, 4, 8
 _DEAD, _LIVE, _PAST, _DOUBLE = range(4)
 _BRANCHES_MAX = 1000
-
-
-class Piece(msgspec.Struct, gc=False):
-    """One block of a message."""
-
-    type: str = ""
-    text: str | None = None
-    thinking: str | None = None
-    thinkingSignature: str | None = None
-    redacted: bool = False
-    id: str | None = None
-    name: str | None = None
-    arguments: Raw | UnsetType = UNSET
-    data: str | None = None
-    mimeType: str | None = None
-
-
-class Body(msgspec.Struct, gc=False):
-    """The message of an entry."""
-
-    role: str = ""
-    content: str | list[Piece] | None = None
-    model: str | None = None
-    stopReason: str | None = None
-    usage: Raw | UnsetType = UNSET
-    toolCallId: str | None = None
-    toolName: str | None = None
-    isError: bool = False
-    command: str | None = None
-    output: str | None = None
-    exitCode: int | None = None
-    cancelled: bool = False
-    truncated: bool = False
-    fullOutputPath: str | None = None
-    excludeFromContext: bool = False
-    customType: str | None = None
-
-
-class Entry(msgspec.Struct, gc=False):
-    """One line: the header or an entry."""
-
-    type: str = ""
-    id: str | None = None
-    parentId: str | None = None
-    timestamp: str | None = None
-    message: Body | None = None
-    summary: str | None = None
-    firstKeptEntryId: str | None = None
-    firstKeptEntryIndex: int | None = None
-    tokensBefore: int | None = None
-    fromId: str | None = None
-    customType: str | None = None
-    content: str | list[Piece] | None = None
-    name: str | None = None
-    version: int | None = None
-    cwd: str | None = None
-    parentSession: str | None = None
-    modelId: str | None = None
-
-
-_KNOWN: dict[str, tuple[Verdict, Reason]] = {
-    "model_change": (Verdict.RECOGNISED, Reason.SETTINGS),
-    "thinking_level_change": (Verdict.RECOGNISED, Reason.SETTINGS),
-    "custom": (Verdict.RECOGNISED, Reason.BOOKKEEPING),
-    "label": (Verdict.RECOGNISED, Reason.BOOKKEEPING),
-    "session_info": (Verdict.USED, Reason.HEADER),
-}
 
 
 class PiReading(Reading):
@@ -362,8 +289,8 @@ class PiReading(Reading):
                     self._entry(entry, node, shown, what == _LIVE, raw, index, book, items)
                 elif what == _DOUBLE:
                     book.add(Verdict.RECOGNISED, Reason.DUPLICATE, entry.type, shown)
-                elif entry.type in _KNOWN:
-                    book.add(*_KNOWN[entry.type], entry.type, shown)
+                elif entry.type in KNOWN:
+                    book.add(*KNOWN[entry.type], entry.type, shown)
                 else:
                     book.add(Verdict.RECOGNISED, Reason.DEAD_BRANCH, entry.type, shown)
                 node += 1
@@ -402,7 +329,7 @@ class PiReading(Reading):
         at = At(0, line, entry.id)
         kind = entry.type
         if kind == "message" and entry.message is not None:
-            why_not = self._message(entry, entry.message, at, live, out)
+            why_not = message(entry, entry.message, at, live, out)
         elif kind == "compaction":
             why_not = None
             out.append(
@@ -421,7 +348,7 @@ class PiReading(Reading):
                 Note(
                     at=at,
                     kind=NoteKind.CUSTOM if custom else NoteKind.BRANCH_SUMMARY,
-                    parts=_parts(entry.content) if custom else (TextPart(entry.summary or ""),),
+                    parts=parts_of(entry.content) if custom else (TextPart(entry.summary or ""),),
                     label=entry.customType if custom else None,
                     about=None if custom else entry.fromId,
                     time=entry.timestamp,
@@ -429,102 +356,16 @@ class PiReading(Reading):
                 )
             )
         else:
-            verdict, reason = _KNOWN.get(kind, (Verdict.UNKNOWN, Reason.UNKNOWN_TYPE))
-            name = f"custom/{entry.customType}" if kind == "custom" else kind
-            book.add(verdict, reason, name, line)
+            verdict, reason = KNOWN.get(kind, (Verdict.UNKNOWN, Reason.UNKNOWN_TYPE))
+            told = f"custom/{entry.customType}" if kind == "custom" else kind
+            book.add(verdict, reason, told, line)
             return
         if len(out) > before:
-            book.used(_name(entry), line)
+            book.used(name(entry), line)
         else:
             reason = why_not or Reason.EMPTY
             verdict = Verdict.UNKNOWN if reason is Reason.UNKNOWN_SHAPE else Verdict.RECOGNISED
-            book.add(verdict, reason, _name(entry), line)
-
-    def _message(self, entry: Entry, body: Body, at: At, live: bool, out: list[Item]) -> Reason | None:
-        time, role = entry.timestamp, body.role
-        if role == "assistant":
-            self._assistant(body, at, time, live, out)
-        elif role == "toolResult":
-            out.append(
-                Result(
-                    at=at,
-                    call=body.toolCallId or "",
-                    parts=_parts(body.content),
-                    outcome=Outcome.ERROR if body.isError else Outcome.OK,
-                    plain=None if body.content is None else isinstance(body.content, str),
-                    name=body.toolName,
-                    time=time,
-                    live=live,
-                )
-            )
-        elif role == "user":
-            out.append(Message(at=at, parts=_parts(body.content), time=time, live=live))
-        elif role == "bashExecution":
-            out.append(
-                Shell(
-                    at=at,
-                    command=body.command or "",
-                    output=body.output or "",
-                    exit_code=body.exitCode,
-                    cancelled=body.cancelled,
-                    truncated=body.truncated,
-                    output_path=body.fullOutputPath,
-                    time=time,
-                    live=live and not body.excludeFromContext,
-                )
-            )
-        elif role == "system":
-            return Reason.VENDOR_TEXT
-        elif role in ("custom", "hookMessage"):
-            parts = _parts(body.content)
-            out.append(Note(at=at, kind=NoteKind.CUSTOM, parts=parts, label=body.customType, time=time, live=live))
-        else:
-            return Reason.UNKNOWN_SHAPE
-        return None
-
-    def _assistant(self, body: Body, at: At, time: str | None, live: bool, out: list[Item]) -> None:
-        # The client drops a reply that ended in an error, with its calls; their results stay.
-        live = live and body.stopReason not in ("error", "aborted")
-        reply, model = at.record or str(at.line), body.model
-        if isinstance(body.content, str):
-            out.append(Text(at=at, text=body.content, reply=reply, model=model, time=time, live=live))
-            return
-        for number, piece in enumerate(body.content or ()):
-            place = At(at.file, at.line, at.record, number)
-            if piece.type == "text":
-                out.append(Text(at=place, text=piece.text or "", reply=reply, model=model, time=time, live=live))
-            elif piece.type == "thinking":
-                sealed = piece.thinkingSignature or None
-                form = None if sealed is None else "redacted" if piece.redacted else "signature"
-                out.append(
-                    Thinking(
-                        at=place,
-                        text=piece.thinking or "",
-                        sealed=sealed,
-                        sealed_form=form,
-                        reply=reply,
-                        model=model,
-                        time=time,
-                        live=live,
-                    )
-                )
-            elif piece.type == "toolCall":
-                out.append(
-                    Call(
-                        at=place,
-                        id=piece.id or "",
-                        name=piece.name or "",
-                        arguments="{}" if piece.arguments is UNSET else str(piece.arguments, "utf-8", "replace"),
-                        native="toolCall",
-                        reply=reply,
-                        model=model,
-                        time=time,
-                        live=live,
-                    )
-                )
-            else:
-                part = _part(piece)
-                out.append(Note(at=place, kind=NoteKind.CUSTOM, parts=(part,), label=piece.type, time=time, live=live))
+            book.add(verdict, reason, name(entry), line)
 
     def _lookup(self, calls: Mapping[str, Call], at_end: bool) -> Mapping[str, Result | None]:
         """Which of `calls` have a result further on; reads the file once more."""
@@ -542,23 +383,3 @@ class PiReading(Reading):
                     found[body.toolCallId or ""] = None
                 node += 1
         return found
-
-
-def _name(entry: Entry) -> str:
-    return f"message/{entry.message.role}" if entry.type == "message" and entry.message else entry.type
-
-
-def _parts(content: str | list[Piece] | None) -> tuple[Part, ...]:
-    if content is None:
-        return ()
-    if isinstance(content, str):
-        return (TextPart(content),)
-    return tuple(_part(piece) for piece in content)
-
-
-def _part(piece: Piece) -> Part:
-    if piece.type == "text":
-        return TextPart(piece.text or "")
-    if piece.type == "image":
-        return MediaPart(form="image", mime=piece.mimeType, base64=piece.data)
-    return OtherPart(form=piece.type, json="null")
