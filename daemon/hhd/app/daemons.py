@@ -8,13 +8,19 @@ from typing import TYPE_CHECKING
 from hhd.app import sessions
 
 if TYPE_CHECKING:
+    from pathlib import Path
+
     from hhd.node.answers.status import Status
+    from hhd.node.purging import Purge
+    from hhd.node.services import Installed
 
 
 def run(ready: Callable[[], None]) -> None:
     """Be the daemon until it is told to end; `ready` is called once it listens."""
+    from hhd.base import notify
     from hhd.node import daemon, overview
     from hhd.node.lanes import Lanes
+    from hhd.node.tending import Tending
     from hhd.node.verbs import Verbs
 
     lanes = Lanes()
@@ -23,14 +29,21 @@ def run(ready: Callable[[], None]) -> None:
         overview=lambda query, with_archived: overview.overview(query, with_archived=with_archived),
         lanes=lanes,
     )
-    daemon.run(parts=[verbs], ready=ready, lanes=lanes)
+    tending = Tending(manager=notify.from_environment())
+
+    def listening() -> None:
+        ready()
+        tending.ready()
+
+    daemon.run(parts=[verbs, tending], ready=listening, lanes=lanes)
 
 
 def up() -> tuple[Status, bool]:
     """Start the daemon unless one runs; what it says of itself, and whether it was started now."""
-    from hhd.node import starting
+    from hhd.base.paths import data_folder
+    from hhd.node import services, starting
 
-    return starting.up(sessions.daemon_link)
+    return starting.up(sessions.daemon_link, services.of(data_folder()))
 
 
 def detach() -> None:
@@ -41,10 +54,11 @@ def detach() -> None:
 
 
 def down() -> bool:
-    """End the daemon, and wait until it has ended; False where none runs."""
-    from hhd.node import starting
+    """End the daemon, and wait until it has ended; False where none runs. A service starts again at the next login."""
+    from hhd.base.paths import data_folder
+    from hhd.node import services, starting
 
-    return starting.down(sessions.daemon_link)
+    return starting.down(sessions.daemon_link, services.of(data_folder()))
 
 
 def status() -> Status | None:
@@ -52,3 +66,37 @@ def status() -> Status | None:
     from hhd.node import starting
 
     return starting.status(sessions.daemon_link)
+
+
+def install(*, force: bool) -> Installed:
+    """Make the daemon a service of this login, and start it; `force`: whatever the files hold."""
+    from hhd.base.paths import data_folder
+    from hhd.node import services, starting, units
+
+    if not units.serve(data_folder()):
+        starting.down(sessions.daemon_link, None)  # One that runs without a manager holds what the service needs.
+    return services.install(force=force)
+
+
+def uninstall(*, force: bool) -> list[Path]:
+    """End the daemon, and take its service away; the files that are gone."""
+    from hhd.base.paths import data_folder
+    from hhd.node import services, starting
+
+    gone = services.uninstall(force=force)
+    starting.down(sessions.daemon_link, services.of(data_folder()))
+    return gone
+
+
+def purge_shown() -> Purge:
+    """What `purge` would destroy."""
+    from hhd.node import purging
+
+    return purging.shown()
+
+
+def purge(shown: Purge) -> Purge:
+    """Remove what was shown, once no process of ours uses it any more."""
+    from hhd.node import purging
+
+    return purging.purge(shown)

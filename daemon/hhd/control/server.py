@@ -10,6 +10,7 @@ from __future__ import annotations
 import asyncio
 import os
 import socket
+import sys
 from collections import deque
 from collections.abc import AsyncIterator, Coroutine
 from dataclasses import dataclass
@@ -33,6 +34,10 @@ from hhd_protocol.control import (
 from hhd_protocol.errors import FormatError, TooLargeError
 from hhd_protocol.frames import Frames, frame
 from hhd_protocol.limits import CONTROL_REQUEST_BYTES_MAX, CONTROL_SENTENCE_BYTES_MAX
+
+
+_KEEP: dict[str, Any] = {"cleanup_socket": False} if sys.version_info >= (3, 13) else {}
+"""Who made the file of the socket removes it: that may be the service manager. Newer Pythons would."""
 
 
 class Service(Protocol):
@@ -87,7 +92,7 @@ class Server:
 
     async def _until(self, listener: socket.socket, stop: asyncio.Event) -> None:
         listening = await asyncio.get_running_loop().create_unix_server(
-            lambda: _Connection(self), sock=listener, backlog=self.bounds.connections
+            lambda: _Connection(self), sock=listener, backlog=self.bounds.connections, **_KEEP
         )
         await stop.wait()
         self.ending = True

@@ -1,7 +1,7 @@
 """The daemon: one process per person that answers on the control socket, from the first moment to the last.
 
 There is one at a time, since it holds a lock; how the last one ended does not matter. Told to end, it lets in nobody
-more, does what it has begun, and takes its socket away.
+more, does what it has begun, and takes its socket away, unless a service manager handed it over and keeps it.
 """
 
 from __future__ import annotations
@@ -19,7 +19,7 @@ from hhd.base import locks
 from hhd.base.errors import RefusedError
 from hhd.base.paths import data_folder, private_folder
 from hhd.base.release import RELEASE
-from hhd.control import place
+from hhd.control import activation, place
 from hhd.control.address import LOCK_FILE
 from hhd.control.server import Bounds, Server
 from hhd.node.answers.status import Status
@@ -38,21 +38,23 @@ def run(
     `says`: sentences for `hhd status`, asked each time. Raises RefusedError where a daemon runs already, or something
     is in the way of its socket; OSError; and what a part raised, which ended the daemon.
     """
+    given = activation.inherited()
     data = private_folder(data_folder())
     lock = locks.take_within(data / LOCK_FILE, LOCK_SECONDS)
     if lock is None:
         raise RefusedError("A daemon runs already; hhd status says more.")
     with lock:
-        path = place.socket_path(data)
-        listener = place.listen(path, backlog=Bounds().connections)
+        path = place.socket_path(data) if given is None else activation.path_of(given)
+        listener = place.listen(path, backlog=Bounds().connections) if given is None else given
         try:
             lock.write(os.fsencode(path))
             asyncio.run(_Daemon(listener, path, parts, lanes, says).live(ready))
         finally:
             listener.close()
-            with contextlib.suppress(OSError):  # What is left over stops nobody.
-                os.unlink(path)
-                lock.write(b"")
+            if given is None:  # Else whoever connects to it starts the next one.
+                with contextlib.suppress(OSError):  # What is left over stops nobody.
+                    os.unlink(path)
+                    lock.write(b"")
 
 
 class _Daemon:

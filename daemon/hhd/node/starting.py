@@ -14,6 +14,7 @@ from hhd.base.paths import data_folder
 from hhd.control.address import LOCK_FILE
 from hhd.control.client import Connection
 from hhd.node.answers.status import Status
+from hhd.node.services import Manager
 from hhd_protocol import mapping
 from hhd_protocol.errors import FormatError
 
@@ -26,14 +27,20 @@ _LOOK_SECONDS = 0.02
 Link = Callable[[], Connection | None]
 
 
-def up(link: Link) -> tuple[Status, bool]:
+def up(link: Link, manager: Manager | None = None) -> tuple[Status, bool]:
     """Start the daemon unless one runs; return what it says of itself, and whether it was started here.
 
-    Raises RefusedError with what it said where it did not start.
+    `manager`: who starts it. Raises RefusedError with what it said where it did not start, UserError of the manager.
     """
-    running = status(link)
+    running = status(link) if manager is None or locks.held(data_folder() / LOCK_FILE) else None
     if running is not None:
         return running, False
+    if manager is not None:
+        manager.start()  # It waits until the daemon says that it is ready.
+        running = status(link)
+        if running is None:
+            raise RefusedError("The service manager started the daemon, and it does not answer; hhd logs says more.")
+        return running, True
     process, said = _started()
     end = time.monotonic() + UP_SECONDS
     # It has ended, or listens. If it has, another one may be about to listen: of two that start, one stays.
@@ -79,8 +86,16 @@ def detached() -> None:
     os.close(nowhere)
 
 
-def down(link: Link) -> bool:
-    """End the daemon and wait for its end; False where none runs. Raises UserError where it takes too long."""
+def down(link: Link, manager: Manager | None = None) -> bool:
+    """End the daemon and wait for its end; False where none runs. Raises UserError where it takes too long.
+
+    `manager`: who would start it again for the next that connects, and so has to stop it.
+    """
+    if manager is not None:
+        ran = locks.held(data_folder() / LOCK_FILE)
+        manager.stop()
+        if not locks.held(data_folder() / LOCK_FILE):
+            return ran
     connection = link()
     if connection is None:
         return False
