@@ -14,7 +14,7 @@ from hhd.base.errors import RefusedError
 from hhd.base.paths import private_folder, runtime_folder
 
 SOCKET_FILE = "control.sock"
-_SOCKET_PATH_BYTES_MAX = 100
+PATH_BYTES_MAX = 100
 """Of a path that the kernel takes for a socket: 108 on Linux, 104 on macOS, with the zero behind it."""
 
 
@@ -57,7 +57,7 @@ def listen(path: Path, *, backlog: int) -> socket.socket:
 @contextlib.contextmanager
 def reachable(path: Path) -> Iterator[str]:
     """A name of `path` that is short enough for a socket: while it lasts, through an open descriptor of its folder."""
-    if len(os.fsencode(path)) <= _SOCKET_PATH_BYTES_MAX:
+    if len(os.fsencode(path)) <= PATH_BYTES_MAX:
         yield str(path)
         return
     if not os.path.isdir("/proc/self/fd"):

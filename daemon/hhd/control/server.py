@@ -35,7 +35,6 @@ from hhd_protocol.errors import FormatError, TooLargeError
 from hhd_protocol.frames import Frames, frame
 from hhd_protocol.limits import CONTROL_REQUEST_BYTES_MAX, CONTROL_SENTENCE_BYTES_MAX
 
-
 _KEEP: dict[str, Any] = {"cleanup_socket": False} if sys.version_info >= (3, 13) else {}
 """Who made the file of the socket removes it: that may be the service manager. Newer Pythons would."""
 

@@ -215,7 +215,9 @@ def _socket_word() -> str:
     path, runtime = place.socket_path(data_folder()), runtime_folder()
     if runtime is not None and path.parent == runtime:
         return f"%t/hhd/{path.name}"  # Wherever the runtime folder of this login is tomorrow.
-    return _escaped(str(path))
+    if len(os.fsencode(path)) > place.PATH_BYTES_MAX:  # The manager knows no way around; the daemon takes what it gets.
+        return f"%t/hhd/{_digest(str(_data()))[:16]}.sock"
+    return _escaped(str(_absolute(path)))
 
 
 def _quoted(word: str) -> str:
