@@ -103,12 +103,13 @@ def _records(raw: bytes, kind: msgspec.json.Decoder[msgspec.Struct]) -> list[msg
 
 def _claude(path: str, head: bytes, tail: bytes) -> Facts | None:
     from hhd.native import claude_records as records
+    from hhd.native.claude_items import Translator
 
     decoder = _decoders.setdefault("claude", msgspec.json.Decoder(records.Record))
     first: list[records.Record] = _records(head, decoder)  # type: ignore[assignment]
     last: list[records.Record] = _records(tail, decoder)  # type: ignore[assignment]
     stem = os.path.basename(path)[: -len(".jsonl")]
-    translator = records.Translator(frozenset(), stem, 0, lambda _: None)
+    translator = Translator(frozenset(), stem, 0, lambda _: None)
     facts: Facts = {"id": stem}
     titles: dict[str, str] = {}
     talk = side = False

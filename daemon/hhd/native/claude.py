@@ -10,10 +10,11 @@ from collections.abc import Iterable, Iterator
 from pathlib import Path
 
 from hhd.native import claude_beside
+from hhd.native.claude_items import Translator
 from hhd.native.claude_lookup import Lookup
 from hhd.native.claude_path import Conversation
 from hhd.native.claude_ready import Ready, make_ready
-from hhd.native.claude_records import Head, Record, Translator
+from hhd.native.claude_records import Head, Record
 from hhd.native.claude_shape import Shape
 from hhd.native.claude_telling import Session, Telling
 from hhd.native.reading import (

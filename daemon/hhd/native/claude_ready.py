@@ -5,7 +5,8 @@ from __future__ import annotations
 from collections.abc import Sequence
 from dataclasses import dataclass
 
-from hhd.native.claude_records import LOOSE, Record, Translator
+from hhd.native.claude_items import Translator
+from hhd.native.claude_records import LOOSE, Record
 from hhd.native.source import Block
 from hhd_protocol.transcript import AccountBook, Item, Reason, Row, Verdict
 

@@ -6,10 +6,11 @@ from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 
+from hhd.native.claude_items import Translator
 from hhd.native.claude_lookup import Lookup
 from hhd.native.claude_path import DEAD, DOUBLE, HELPER, LIVE, PAST, Conversation
 from hhd.native.claude_ready import Ready, attachment, loose
-from hhd.native.claude_records import Head, Record, Translator
+from hhd.native.claude_records import Head, Record
 from hhd.native.claude_shape import REPLY, TALK, Shape
 from hhd.native.reading import Lines, damaged, note_mending
 from hhd.native.source import ChangedError, Source

@@ -13,12 +13,12 @@ import msgspec
 from msgspec import UNSET
 
 from hhd.native.codex_files import Segment, Thread
+from hhd.native.codex_items import Translator
 from hhd.native.codex_records import (
     LINES,
     SUMMARY_KIND,
     Line,
     Payload,
-    Translator,
     event_verdict,
     mark_of,
     standins,

@@ -13,7 +13,7 @@ from dataclasses import dataclass
 
 import msgspec
 
-from hhd.native.claude_records import label_of
+from hhd.native.claude_items import label_of
 from hhd.native.convert.ids import CallIds
 from hhd.native.convert.ledger import Ledger
 from hhd.native.convert.marks import mark, unmark
