@@ -300,3 +300,23 @@ LINK_NAME_BYTES_MAX = 32
 ANNOUNCEMENT_TAGS_MAX = 40
 """Tags in one announcement: 240 bytes, what one string of a TXT record (255 bytes) can hold. Of a larger group the
 others are still found, by what they announce themselves."""
+LINK_HELLO_BYTES_MAX = 1024
+"""The hello of a device: ours has some 80 bytes, and it is read before anything is known of its sender's version."""
+
+LINK_VERSIONS_MAX = 16
+"""Versions in a hello of a device: more than will be spoken at a time."""
+
+LINK_VERSION_BYTES_MAX = 64
+"""The name of a release of hhd in a hello of a device."""
+
+LINK_FRAME_BYTES_MAX = 32 * 1024
+"""Content of one frame: two records of TLS; at 100 Mbit/s a small urgent message waits under 3 ms behind one."""
+
+LINK_BYE_BYTES_MAX = 256
+"""Why a link is closed: a sentence."""
+
+LINK_WINDOW_BYTES = 2 * LINK_MESSAGE_BYTES_MAX
+"""What may come on a channel unread: one message that is being read, and the next on its way."""
+
+LINK_CHANNELS_MAX = 32
+"""Channels of one link that its peer opened: there are seven machines, and live sessions are watched on one each."""

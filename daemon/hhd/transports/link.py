@@ -52,6 +52,10 @@ class LinkError(Exception):
         super().__init__(text)
         self.why = why
 
+    def again(self) -> LinkError:
+        """Return one of the same kind and text, to raise for another who waits: a traceback is of one."""
+        return LinkError(self.why, str(self))
+
 
 class Channel(Protocol):
     """A stream of messages in each direction, on one link."""
@@ -87,6 +91,8 @@ class Link(Protocol):
     """Whether the peer was trusted in the handshake; if not, only the channel `PAIR` opens."""
     precedence: tuple[bool, int]
     """Of two links between the same two processes the greater stays; both ends compute the same (`one.py`)."""
+    error: LinkError | None
+    """Why the link ended, None while it has not."""
     instance: bytes
     """Which start of the peer's process this is, 16 random bytes: another one means that its older links are dead."""
 
@@ -128,6 +134,9 @@ class Transport(Protocol):
 
     async def listen(self, accept: Accept) -> Listener:
         """Take links in until closed. Raises RefusedError (of hhd.base.errors) where that cannot be."""
+
+    def recheck(self) -> None:
+        """Cut each link of a device that is trusted no more, and of strangers once no code is open; at once."""
 
     async def dial(self, host: str, port: int, peer: DeviceId | None) -> Link:
         """Return a link to `peer`; None: to whoever is there, trusted or not, for pairing alone.

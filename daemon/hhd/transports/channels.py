@@ -1,0 +1,262 @@
+"""One channel of a link over a stream of bytes: its windows, what waits to be sent, what came (`spec/link.md`).
+
+Both directions are bounded: of what is sent, `QUEUE_BYTES` wait here at most, and no frame goes that the peer's window
+has no room for; of what comes, a window is held unread at most, and who sends more broke the rules.
+"""
+
+from __future__ import annotations
+
+import asyncio
+from collections import deque
+from typing import Protocol
+
+from hhd.transports.link import LinkError, Why
+from hhd_protocol import link as wire
+from hhd_protocol.errors import FormatError, TooLargeError
+from hhd_protocol.limits import LINK_FRAME_BYTES_MAX, LINK_MESSAGE_BYTES_MAX, LINK_WINDOW_BYTES
+from hhd_protocol.link import FRAME_COST_BYTES, Kind
+
+QUEUE_BYTES = LINK_MESSAGE_BYTES_MAX
+"""What waits on one channel besides the message that is being sent: enough that a link never runs dry in between."""
+
+QUEUE_MESSAGES = 4096
+"""Messages that wait on one channel: small ones take memory too."""
+
+CREDIT_BYTES = LINK_WINDOW_BYTES // 4
+"""So much is taken before it is given back: fewer would be a frame for each message, more would make the peer wait."""
+
+
+class Owner(Protocol):
+    """The link, as its channels know it."""
+
+    def wants_to_send(self, channel: StreamChannel) -> None:
+        """`channel` has a frame to send now."""
+
+    def owes(self, channel: StreamChannel) -> None:
+        """`channel` has credit to give back."""
+
+    def over(self, channel: StreamChannel) -> None:
+        """Both sides have ended `channel`."""
+
+    @property
+    def error(self) -> LinkError | None:
+        """Why the link ended, None while it has not."""
+
+
+class StreamChannel:
+    """A stream of messages in each direction; see `hhd.transports.link.Channel`."""
+
+    def __init__(self, owner: Owner, number: int, name: str, *, urgent: bool) -> None:
+        self._owner = owner
+        self.number, self.name, self.urgent = number, name, urgent
+        self._outgoing: deque[memoryview] = deque()
+        self._outgoing_bytes = 0
+        self._window = LINK_WINDOW_BYTES
+        self._turn, self._space = asyncio.Lock(), asyncio.Event()
+        self._incoming: deque[tuple[bytes, int]] = deque()
+        self._parts: list[bytes] = []
+        self._parts_bytes = self._parts_cost = 0
+        self._room = LINK_WINDOW_BYTES
+        self._taken = 0
+        self._receiver: asyncio.Future[None] | None = None
+        self._used = self._closed = self._ended_here = self._ended_there = False
+
+    # For who uses the channel
+
+    async def send(self, message: bytes) -> None:
+        """See `Channel.send`."""
+        size = len(message)
+        if size > LINK_MESSAGE_BYTES_MAX:
+            raise ValueError(f"a message of {size} bytes passes the bound of {LINK_MESSAGE_BYTES_MAX}")
+        self._insist_on_open()
+        if self._turn.locked() or not self._fits(size):
+            async with self._turn:  # Who waits longest goes first.
+                self._insist_on_open()
+                while not self._fits(size):
+                    self._space.clear()
+                    await self._space.wait()
+                    self._insist_on_open()
+                self._put(message)
+        else:
+            self._put(message)
+
+    async def receive(self) -> bytes | None:
+        """See `Channel.receive`; one waits at a time."""
+        assert self._receiver is None, "two wait for the next message of one channel"
+        while not self._incoming:
+            if self._closed:
+                raise LinkError(Why.CLOSED, f"The channel {self.name} was closed here.")
+            if self._ended_there:
+                return None
+            if self._owner.error is not None:
+                raise self._owner.error.again()
+            self._receiver = asyncio.get_running_loop().create_future()
+            try:
+                await self._receiver
+            finally:
+                self._receiver = None
+        message, cost = self._incoming.popleft()
+        self._taken += cost
+        if self._taken >= CREDIT_BYTES and not self._ended_there:
+            self._owner.owes(self)
+        if self._ended_there and self.may_send:
+            self._owner.wants_to_send(self)
+        return message
+
+    async def close(self) -> None:
+        """See `Channel.close`."""
+        if not self._closed:
+            self._closed = True
+            self._forget_incoming()
+            self._wake()
+            if self.may_send:
+                self._owner.wants_to_send(self)
+
+    # For the link: what goes
+
+    def use(self) -> None:
+        """Somebody has the channel now."""
+        self._used = True
+        if self._ended_there and self.may_send:
+            self._owner.wants_to_send(self)
+
+    @property
+    def may_send(self) -> bool:
+        """Whether the next frame may go now: there is one, and the peer has room for it."""
+        if self._ended_here or self._owner.error is not None:
+            return False
+        if self._outgoing:
+            return min(len(self._outgoing[0]), LINK_FRAME_BYTES_MAX) + FRAME_COST_BYTES <= self._window
+        return self._end_is_due
+
+    @property
+    def unsent(self) -> bool:
+        """Whether messages wait that the peer would take."""
+        return bool(self._outgoing)
+
+    def next_frame(self, buffer: bytearray, at: int) -> int:
+        """Write the next frame to `buffer[at:]`, which has room for it, and return where it ends there."""
+        begin = at + wire.HEADER_BYTES
+        if not self._outgoing:
+            assert self._end_is_due and not self._ended_here
+            buffer[at:begin] = wire.header(Kind.END, self.number, 0)
+            self._ended_here = True
+            if self._ended_there:
+                self._owner.over(self)
+            return begin
+        message = self._outgoing[0]
+        size = min(len(message), LINK_FRAME_BYTES_MAX)
+        last = size == len(message)
+        buffer[at:begin] = wire.header(Kind.DATA, self.number, size, flag=last)
+        buffer[begin : begin + size] = message[:size]
+        if last:
+            self._outgoing.popleft()
+        else:
+            self._outgoing[0] = message[size:]
+        self._outgoing_bytes -= size
+        self._window -= size + FRAME_COST_BYTES
+        assert self._window >= 0
+        self._space.set()
+        return begin + size
+
+    @property
+    def _end_is_due(self) -> bool:
+        """Whether this side's end is to go: its own wish, or the answer to the peer's end.
+
+        The answer waits until what came was taken: until then the peer opens no other channel in the place of this
+        one, so that what is held is bounded by channels that are open.
+        """
+        return self._closed or (self._ended_there and self._used and not self._incoming)
+
+    def credit(self) -> int:
+        """Return what is to be given back to the peer, which has it with that."""
+        taken, self._taken = self._taken, 0
+        self._room += taken
+        return taken
+
+    # For the link: what came
+
+    def released(self, cost: int) -> None:
+        """The peer took so much; raises FormatError if it was never sent."""
+        self._window += cost
+        if self._window > LINK_WINDOW_BYTES:
+            raise FormatError("a credit is for more than was sent")
+        if self.may_send:
+            self._owner.wants_to_send(self)
+
+    def take(self, content: bytes, *, last: bool) -> None:
+        """Take what came in a frame; raises FormatError for more than the window or a message may hold."""
+        cost = len(content) + FRAME_COST_BYTES
+        if self._ended_there:
+            raise FormatError("something came on a channel after its end")
+        if cost > self._room:
+            raise TooLargeError("more came than the window of a channel has room for")
+        self._room -= cost
+        if self._closed:
+            return
+        if last and not self._parts:
+            self._incoming.append((content, cost))
+        else:
+            self._parts.append(content)
+            self._parts_bytes += len(content)
+            self._parts_cost += cost
+            if self._parts_bytes > LINK_MESSAGE_BYTES_MAX:
+                raise TooLargeError(f"a message passes the bound of {LINK_MESSAGE_BYTES_MAX} bytes")
+            if not last:
+                return
+            self._incoming.append((b"".join(self._parts), self._parts_cost))
+            self._parts, self._parts_bytes, self._parts_cost = [], 0, 0
+        if self._receiver is not None and not self._receiver.done():
+            self._receiver.set_result(None)
+
+    def peer_ended(self) -> None:
+        """The peer sends and takes nothing more; raises FormatError if that cannot be."""
+        if self._ended_there:
+            raise FormatError("a channel was ended twice")
+        if self._parts:
+            raise FormatError("a channel was ended within a message")
+        self._ended_there = True
+        self._forget_outgoing()
+        if self._ended_here:
+            self._owner.over(self)
+        elif self.may_send:
+            self._owner.wants_to_send(self)
+        self._wake()
+
+    def lost(self, *, forget: bool) -> None:
+        """The link ended; `forget`: also what came before."""
+        self._forget_outgoing()
+        if forget:
+            self._forget_incoming()
+        self._wake()
+
+    def _put(self, message: bytes) -> None:
+        self._outgoing.append(memoryview(message))
+        self._outgoing_bytes += len(message)
+        if self.may_send:
+            self._owner.wants_to_send(self)
+
+    def _fits(self, size: int) -> bool:
+        return not self._outgoing or (
+            self._outgoing_bytes + size <= QUEUE_BYTES and len(self._outgoing) < QUEUE_MESSAGES
+        )
+
+    def _insist_on_open(self) -> None:
+        if self._owner.error is not None:
+            raise self._owner.error.again()
+        if self._closed or self._ended_there:
+            who = "here" if self._closed else "by the peer"
+            raise LinkError(Why.CLOSED, f"The channel {self.name} was closed {who}.")
+
+    def _forget_outgoing(self) -> None:
+        self._outgoing.clear()
+        self._outgoing_bytes = 0
+
+    def _forget_incoming(self) -> None:
+        self._incoming.clear()
+        self._parts, self._parts_bytes, self._parts_cost = [], 0, 0
+
+    def _wake(self) -> None:
+        self._space.set()
+        if self._receiver is not None and not self._receiver.done():
+            self._receiver.set_result(None)

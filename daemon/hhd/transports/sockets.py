@@ -1,0 +1,103 @@
+"""TCP sockets of links: opened, set up, listened on; IPv4 and IPv6 side by side."""
+
+from __future__ import annotations
+
+import contextlib
+import errno
+import socket
+import sys
+
+from hhd.base.errors import RefusedError
+
+PORT_DEFAULT = 17470
+"""Where hhd listens if nothing else is set, so that a fixed address stays true; another port if this one is taken."""
+
+NOT_SENT_BYTES = 128 * 1024
+"""What the system takes beyond what is on its way: what is urgent waits behind that, and a fast link never runs dry."""
+
+BACKLOG = 128
+"""Connections that the system holds until they are taken."""
+
+_NOT_SENT_LOW_WATER = {"linux": 25, "darwin": 0x201}.get(sys.platform)
+"""TCP_NOTSENT_LOWAT, which `socket` does not name before Python 3.13."""
+
+_SAME_PORT_TRIES = 16
+"""A port that is free for IPv6 is seldom taken for IPv4."""
+
+
+def set_up(own: socket.socket) -> None:
+    """Make a TCP socket fit for a link."""
+    own.setblocking(False)
+    own.setsockopt(socket.IPPROTO_TCP, socket.TCP_NODELAY, 1)
+    if _NOT_SENT_LOW_WATER is not None:
+        with contextlib.suppress(OSError):
+            own.setsockopt(socket.IPPROTO_TCP, _NOT_SENT_LOW_WATER, NOT_SENT_BYTES)
+
+
+def listening(hosts: tuple[str, ...], port: int | None) -> list[socket.socket]:
+    """Return sockets that listen on each of `hosts`, all on one port; `port` None: the default one, or any.
+
+    A host that this machine does not have, such as `::` without IPv6, is left out. Raises RefusedError if the port is
+    taken, or no host is there.
+    """
+    for one in (port,) if port is not None else (PORT_DEFAULT, 0):
+        for _ in range(_SAME_PORT_TRIES if one == 0 else 1):
+            found = _listening(hosts, one)
+            if found is not None:
+                return found
+    raise RefusedError(
+        f"Port {port} is taken by another program, so other devices could not reach this one; nothing was changed. "
+        "Set another one as `port` under [links] in the configuration."
+        if port
+        else "No port could be found to listen on; nothing was changed."
+    )
+
+
+def shown(address: object) -> str:
+    """Return the address of a socket as a person reads it."""
+    match address:
+        case (str(host), int(port), *_):
+            return f"[{host}]:{port}" if ":" in host else f"{host}:{port}"
+    return str(address)
+
+
+def _listening(hosts: tuple[str, ...], port: int) -> list[socket.socket] | None:
+    """Return the sockets, None if one of them is in use."""
+    found: list[socket.socket] = []
+    for host in hosts:
+        try:
+            infos = socket.getaddrinfo(host, port, type=socket.SOCK_STREAM, flags=socket.AI_PASSIVE)
+        except socket.gaierror:
+            continue
+        for family, kind, proto, _, address in infos:
+            if port == 0 and found:  # One port for all.
+                address = (address[0], found[0].getsockname()[1], *address[2:])
+            try:
+                found.append(_one(family, kind, proto, address))
+            except OSError as error:
+                if error.errno == errno.EADDRINUSE:
+                    for one in found:
+                        one.close()
+                    return None
+                if error.errno not in (errno.EAFNOSUPPORT, errno.EADDRNOTAVAIL):
+                    for one in found:
+                        one.close()
+                    raise RefusedError(f"hhd cannot listen on {shown(address)}: {error.strerror}.") from error
+    if not found:
+        raise RefusedError(f"This machine has none of the addresses {', '.join(hosts)}, so nothing can be listened on.")
+    return found
+
+
+def _one(family: int, kind: int, proto: int, address: object) -> socket.socket:
+    own = socket.socket(family, kind, proto)
+    try:
+        own.setblocking(False)
+        own.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)
+        if family == socket.AF_INET6:
+            own.setsockopt(socket.IPPROTO_IPV6, socket.IPV6_V6ONLY, 1)
+        own.bind(address)  # type: ignore[arg-type]
+        own.listen(BACKLOG)
+    except OSError:
+        own.close()
+        raise
+    return own
