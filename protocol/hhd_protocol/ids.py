@@ -42,3 +42,6 @@ Incarnation = NewType("Incarnation", bytes)
 
 TransferId = NewType("TransferId", bytes)
 """One handoff of a session to another device: 16 random bytes."""
+
+GroupRecordId = NewType("GroupRecordId", bytes)
+"""What a device signed about its group: the SHA-256 of the signed bytes (`group.md`)."""

@@ -320,3 +320,36 @@ LINK_WINDOW_BYTES = 2 * LINK_MESSAGE_BYTES_MAX
 
 LINK_CHANNELS_MAX = 32
 """Channels of one link that its peer opened: there are seven machines, and live sessions are watched on one each."""
+
+GROUP_RECORD_BYTES_MAX = 1024 * 1024
+"""One record of the group: a revocation that names 10,000 sessions has 700 KB; more are named by another one."""
+
+GROUP_SEEN_MAX = 256
+"""Ends of records that one record names: honest devices that were apart leave one each."""
+
+GROUP_MEMBERSHIPS_MAX = 64
+"""Memberships of one device that one revocation ends: it was added anew after each revocation."""
+
+GROUP_CUTOFF_ENDS_MAX = 16
+"""Last statements of a revoked device in one session: one, and one more for each roll-back of its disk."""
+
+GROUP_CUTOFFS_MAX = 10_000
+"""Sessions that one revocation names when we write it: 700 KB."""
+
+GROUP_DEVICES_MAX = 64
+"""Devices that were ever added, revoked ones included: a person has a handful, and replaces one in some years."""
+
+GROUP_RECORDS_OF_ONE_MAX = 128
+"""Records of the group that one device signs: it adds, revokes and allows some dozens in its life."""
+
+GROUP_BYTES_OF_ONE_MAX = 8 * 1024 * 1024
+"""Bytes of all records of one device: revocations of devices that worked in 100,000 sessions."""
+
+GROUP_RECORDS_MAX = GROUP_DEVICES_MAX * GROUP_RECORDS_OF_ONE_MAX
+"""Records that are sorted together: resolving so many takes a second or two."""
+
+GROUP_DEPTH_MAX = 32
+"""Introductions from who founded a group to a device: each one needs a device that was introduced before."""
+
+GROUP_FORMERS_MAX = 16
+"""Groups that one goes on from: each device that joined may have been alone in one of its own."""

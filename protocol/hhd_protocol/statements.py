@@ -91,10 +91,17 @@ class Checkpoint(Statement):
 
 @dataclass(frozen=True, kw_only=True)
 class Revocation(Statement):
-    """Puts `device` out; `last` is the last statement of it that still counts (None: none does)."""
+    """Puts `device` out; `last` is the last statement of it that still counts (None: none does).
+
+    `judged`: the group's records already said that it counts (`group.md`); it is no statement of the session then, and
+    has no good signature in it. `anew`: memberships that the device was given again; chains of its statements that
+    begin at one of these count in spite of it.
+    """
 
     device: DeviceId
     last: StatementId | None
+    judged: bool = False
+    anew: tuple[StatementId, ...] = ()
 
 
 @dataclass(frozen=True, kw_only=True)

@@ -56,6 +56,7 @@ class Doors:
         # Where nothing may be appended nothing is loaded: the line's end may be one whose content is not here.
         self.part = part.loaded() if leg is None and part.may_append() is None else part
         before = None if part.after is None else self._store.statements.get(self._session, part.after)
+        before = before or tip  # The chain of a device that was added again begins anew; its numbers go on.
         self.seq = 0 if before is None else before.body.seq + 1
         self._revision = self._counted()
 
@@ -89,7 +90,7 @@ class Doors:
         """Something that changes with every statement added to the session."""
         rows, session = self._store.rows, self._session
         ledger = rows.ledger(session)
-        found: list[object] = [rows.get_either(TOMBSTONE, b"", session)]
+        found: list[object] = [rows.get_either(TOMBSTONE, b"", session), self._store.group.count()]
         for table in (CHECKPOINTS, STATEMENTS):
             blocks = ledger.get(table, 0)
             found += [blocks, rows.at(table, session, blocks - 1) if blocks else None]

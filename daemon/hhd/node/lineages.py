@@ -6,7 +6,7 @@ from collections.abc import Mapping
 from dataclasses import dataclass
 from functools import cached_property
 
-from hhd.node.members import Member
+from hhd.node.members import Member, group_of
 from hhd.store.store import Store
 from hhd_protocol import lineage
 from hhd_protocol.bodies import CheckpointBody
@@ -15,7 +15,7 @@ from hhd_protocol.heads import Kept, Lines, Tip
 from hhd_protocol.holding import Known
 from hhd_protocol.ids import CheckpointId, DeviceId, EffectId, SessionId, StatementId
 from hhd_protocol.lineage import Signed
-from hhd_protocol.statements import EffectKind, Record
+from hhd_protocol.statements import EffectKind, Fact, Record
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -66,7 +66,10 @@ def lineage_of(
     store.session(session)
     with store.snapshot():
         signed = tuple(store.statements.all(session))
-    facts = {one.id: lineage.fact(one, _holds(one, members, store.device)) for one in signed}
+    facts: dict[StatementId, Fact] = {one.id: lineage.fact(one, _holds(one, members, store.device)) for one in signed}
+    group = group_of(store)
+    if group is not None:
+        facts |= {one.id: one for one in group.revocations(session)}
     roles = {device: member.role for device, member in members.items()}
     known = Known(session=StatementId(session), members=roles, statements=facts, kinds={} if kinds is None else kinds)
     return Lineage(session=session, signed=signed, known=known)

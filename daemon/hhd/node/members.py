@@ -1,25 +1,66 @@
-"""The devices of this person's group, as far as they are known here: for now, this device alone."""
+"""The devices of this person's group, as far as they are known here."""
 
 from __future__ import annotations
 
 from collections.abc import Mapping
 from dataclasses import dataclass
+from typing import TYPE_CHECKING
+from weakref import WeakKeyDictionary
 
 from hhd.identity.key import Identity
 from hhd.store.store import Store
 from hhd_protocol.ids import DeviceId
 from hhd_protocol.statements import Role
 
+if TYPE_CHECKING:  # A device that was never paired needs none of it.
+    from hhd_protocol.group import Group
+
+
+_FOUND: WeakKeyDictionary[Store, tuple[bytes, int, Group]] = WeakKeyDictionary()
+
 
 @dataclass(frozen=True, kw_only=True)
 class Member:
-    """A device of the group: its role, its Ed25519 public key, and the name that a person gave it ("": none)."""
+    """A device of the group: its role, its Ed25519 public key, and the name that a person gave it ("": none).
+
+    `live`: whether it is a member now; what it said while it was one still counts afterwards.
+    """
 
     role: Role
     public: bytes
     name: str = ""
+    live: bool = True
 
 
 def members(store: Store, identity: Identity) -> Mapping[DeviceId, Member]:
-    """Return every device whose statements count here."""
-    return {identity.id: Member(role=Role.FULL, public=identity.public)}
+    """Return every device whose statements count here, those that were revoked included."""
+    alone = {identity.id: Member(role=Role.FULL, public=identity.public)}
+    group = group_of(store)
+    if group is None:
+        return alone
+    known = {
+        device.id: Member(role=device.role, public=device.public, name=device.name, live=device.live is not None)
+        for device in group.devices.values()
+    }
+    return known if identity.id in known else alone | known
+
+
+def group_of(store: Store) -> Group | None:
+    """Return what the records of the group here mean, None while this device is in none.
+
+    It is found out once for each set of records. Raises DamagedStoreError.
+    """
+    root = store.group.root()
+    if root is None:
+        return None
+    count = store.group.count()
+    kept = _FOUND.get(store)
+    if kept is not None and kept[:2] == (root, count):
+        return kept[2]
+    from hhd_protocol.group import decode, resolve
+
+    with store.snapshot():
+        records = [decode(raw, checked=True) for raw in store.group.all()]
+    group = resolve(records, root=root)
+    _FOUND[store] = root, count, group
+    return group

@@ -28,6 +28,7 @@ from hhd.store.database import Database
 from hhd.store.errors import BusyError, DamagedStoreError, MissingError, ThinnedError
 from hhd.store.families import Families, Family
 from hhd.store.group import GroupDocument
+from hhd.store.group_records import GroupRecords
 from hhd.store.image_writer import ImageWriter
 from hhd.store.log_writer import LogWriter
 from hhd.store.modules import Modules
@@ -104,6 +105,7 @@ class Store:
         self.families = Families(self.rows, random)
         self.statements = Statements(self)
         self.shared = GroupDocument(self.rows, random)
+        self.group = GroupRecords(self.rows)
         self.modules = Modules(self)
         self.shelf = Shelf(self)
 

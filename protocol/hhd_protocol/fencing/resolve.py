@@ -82,6 +82,15 @@ class Resolved:
         """Whether `effect` is uncertain once the owner's line went on by a checkpoint that says `saying`."""
         return self._doubts.would_doubt(effect, saying) if effect in saying else effect in self.view.uncertain
 
+    def last_of(self, device: DeviceId) -> tuple[StatementId, ...]:
+        """Return where the chain of `device` ends, as far as it counts: more than one where it forked, ascending."""
+        here = [
+            fact
+            for fact in self.facts.values()
+            if fact.by == device and fact.signature_good and not self._cutoffs.seals(fact)
+        ]
+        return tuple(sorted({fact.id for fact in here}.difference(fact.after for fact in here if fact.after)))
+
     def _sorted(self) -> View:
         records: dict[StatementId, Record] = {}
         checkpoints: dict[StatementId, Checkpoint] = {}
@@ -126,6 +135,7 @@ class Resolved:
             held=frozenset(of[Standing.HELD]),
             sealed=frozenset(of[Standing.SEALED]),
             revoked=frozenset(self._cutoffs.revoked),
+            anew=self._cutoffs.anew,
             rolled_back=self._cutoffs.rolled_back,
             uncertain=self._doubts.uncertain,
             evidence=self._doubts.evidence,
@@ -169,6 +179,6 @@ class Resolved:
         top, main = self._chain.top, self._graph.main
         if top is None or (checkpoint.token, checkpoint.by) != (top.id, top.to):
             return False
-        if checkpoint.by not in self.members or checkpoint.by in self._cutoffs.revoked or self._tombstones:
+        if checkpoint.by not in self.members or self._cutoffs.is_cut(checkpoint.by) or self._tombstones:
             return False
         return main is not None and checkpoint.parents == (main,)

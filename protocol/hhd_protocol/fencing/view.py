@@ -3,7 +3,8 @@
 from __future__ import annotations
 
 import enum
-from dataclasses import dataclass
+from collections.abc import Mapping
+from dataclasses import dataclass, field
 
 from hhd_protocol.ids import DeviceId, EffectId, StatementId
 
@@ -36,7 +37,7 @@ class View:
     when the line is split or its start is not here. `uncertain`: effects that may have run, on the main line.
     `evidence`: those of them for which another head, or a fenced holder, holds a receipt. `rolled_back`: devices whose
     chain forks. `removed`: a person removed the session, and everything here was known then; `beyond_removal`: the
-    checkpoints that were not.
+    checkpoints that were not. `anew`: of devices that were revoked and added again, where their chains begin now.
     """
 
     owner: DeviceId | None
@@ -53,6 +54,7 @@ class View:
     evidence: frozenset[EffectId]
     removed: bool = False
     beyond_removal: frozenset[StatementId] = frozenset()
+    anew: Mapping[DeviceId, frozenset[StatementId]] = field(default_factory=dict)
 
     @property
     def competing(self) -> bool:

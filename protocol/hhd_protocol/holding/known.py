@@ -84,6 +84,10 @@ class Known:
             shared.line.lead(tip, shared.resolved.facts)
         return shared.line
 
+    def last_of(self, device: DeviceId) -> tuple[StatementId, ...]:
+        """Where the chain of `device` ends, as far as it counts: what a revocation of it names."""
+        return self._here.resolved.last_of(device)
+
     def strays(self, signer: DeviceId, tip: StatementId | None) -> list[Statement]:
         """What `signer` signed that `tip` does not lead to."""
         own, line = self._here.own.get(signer, {}), self.line(tip)

@@ -11,7 +11,8 @@ from hhd_protocol.statements import Checkpoint, Fact, Intent, Progress, Statemen
 class OwnLine:
     """The statements that a tip leads to, with what they say last.
 
-    `sound`: how many are well signed. `ends`: by token, the last checkpoint made under it.
+    `sound`: how many are well signed. `ends`: by token, the last checkpoint made under it. `missing`: what the first
+    one follows that is not here, None if it is the first of all.
     """
 
     def __init__(self) -> None:
@@ -20,11 +21,11 @@ class OwnLine:
         self.sound = 0
         self.ends: dict[StatementId, StatementId] = {}
         self._begun: dict[tuple[StatementId, EffectId], bool] = {}
-        self._missing: StatementId | None = None
+        self.missing: StatementId | None = None
 
     def lead(self, tip: StatementId | None, statements: Mapping[StatementId, Fact]) -> bool:
         """Go on to `tip`; False, and nothing done, if it does not follow upon where this line ends."""
-        if self._missing in statements:
+        if self.missing in statements:
             return False
         fresh: list[Fact] = []
         at = tip
@@ -33,7 +34,7 @@ class OwnLine:
             at = statement.after
         if at != self.tip and self.ids:
             return False
-        self._missing = at if at != self.tip else self._missing
+        self.missing = at if at != self.tip else self.missing
         for statement in reversed(fresh):
             self._say(statement)
         return True

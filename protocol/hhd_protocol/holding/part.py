@@ -282,9 +282,13 @@ class Part:
     def after(self) -> StatementId | None:
         """What this device's next statement follows: its last one known, so that a roll-back leaves one chain.
 
-        From the tip on, own statements that came from elsewhere are followed while there is one choice.
+        From the tip on, own statements that came from elsewhere are followed while there is one choice. Where this
+        device was revoked and added again, its chain begins anew at that membership.
         """
         at = self.tip
+        anew = self.known.view.anew.get(self.me)
+        if anew and self.known.line(at).missing not in anew:
+            at = min(anew)
         while len(next_ones := self.known.followers(self.me, at)) == 1:
             at = next_ones[0]
         return at
