@@ -353,3 +353,20 @@ GROUP_DEPTH_MAX = 32
 
 GROUP_FORMERS_MAX = 16
 """Groups that one goes on from: each device that joined may have been alone in one of its own."""
+LIVE_ATTACHED_MAX = 32
+"""Terminals attached to one session: a person has a few screens."""
+
+LIVE_WAITING_EVENTS_MAX = 1024
+"""Events that wait for one who is attached: a second of a fast model's words; what is durable is not lost."""
+
+LIVE_WAITING_BYTES_MAX = 1024 * 1024
+"""Bytes of them."""
+
+LIVE_LINE_BYTES_MAX = 4096
+"""What stands on a terminal's line and is not said yet: some screens of it."""
+
+LIVE_TEXT_BYTES_MAX = 1024 * 1024
+"""Words to a session, typed or pasted at once."""
+
+LIVE_BY_BYTES_MAX = 64
+"""The name of a terminal, as the others hear it."""

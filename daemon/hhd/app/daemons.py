@@ -22,6 +22,7 @@ def run(ready: Callable[[], None]) -> None:
     from hhd.node.lanes import Lanes
     from hhd.node.tending import Tending
     from hhd.node.verbs import Verbs
+    from hhd.node.workers import Workers
 
     lanes = Lanes()
     verbs = Verbs(
@@ -30,12 +31,13 @@ def run(ready: Callable[[], None]) -> None:
         lanes=lanes,
     )
     tending = Tending(manager=notify.from_environment())
+    workers = Workers(opened=sessions.control_here, lanes=lanes)
 
     def listening() -> None:
         ready()
         tending.ready()
 
-    daemon.run(parts=[verbs, tending], ready=listening, lanes=lanes)
+    daemon.run(parts=[verbs, workers, tending], ready=listening, lanes=lanes)
 
 
 def up() -> tuple[Status, bool]:

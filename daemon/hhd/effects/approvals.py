@@ -98,13 +98,15 @@ def digest(pages: tuple[str, ...]) -> Sha256:
 
 @dataclass(kw_only=True)
 class Grants:
-    """The "always" answers of this process."""
+    """The "always" answers of this process; `on_add` is told of each."""
 
     _held: set[Grant] = field(default_factory=set)
+    on_add: Callable[[Grant], None] = lambda _: None
 
     def add(self, grant: Grant) -> None:
         """From now on `grant` needs no question."""
         self._held.add(grant)
+        self.on_add(grant)
 
     def covers(self, grant: Grant) -> bool:
         """Whether the person said "always" to this."""

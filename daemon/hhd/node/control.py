@@ -85,6 +85,11 @@ class ControlService:
         if at is not None:
             yield from transcripts.parts(self.store, self.store.checkpoint(at), start)
 
+    def transcript_bytes(self, name: str) -> int:
+        """Return how many bytes a session has said; raises ThinnedError where that is gone."""
+        at = self._head(self._session(name), None)
+        return 0 if at is None else transcripts.size(self.store, self.store.checkpoint(at))
+
     def log(self, name: str, *, since: str | None = None, newest: int | None = None) -> list[Logged]:
         """Return every statement of a session that came after the position `since`; the last `newest` of them."""
         return self._logged(self._logbook(self._session(name).id), since, newest)[0]

@@ -7,6 +7,7 @@ before it is begun, a reply before the guest gets it.
 from __future__ import annotations
 
 import time
+from collections.abc import Callable
 from dataclasses import replace
 
 from hhd.base.errors import RolledBackError
@@ -37,6 +38,8 @@ class Driver:
         """Pages that the latest pause of this process differs in from the baseline."""
         self.emitted = b""
         """What the program said in the latest slice."""
+        self.on_saved: Callable[[], None] = lambda: None
+        """Called after each step that is durable now."""
 
     @property
     def standing(self) -> Standing:
@@ -68,12 +71,21 @@ class Driver:
         else:
             self.keeper.rest()
 
+    def drop_guest(self) -> bool:
+        """Give back the memory of a program that waits; it is put back from its pages when it goes on.
+
+        May be called from another thread, while an effect is being answered. False where there is none to give back.
+        """
+        dropped, self._guest = self._guest, None
+        return dropped is not None
+
     def _save(self, step: Step) -> None:
         try:
             self.keeper.save(step)
         except FormatError as error:
             raise self._undone(error) from error
         self._held = None
+        self.on_saved()
 
     def _undone(self, error: FormatError) -> RolledBackError:
         """A program that passes a bound of its session is at fault like one that fails."""

@@ -4,7 +4,8 @@ from __future__ import annotations
 
 import contextlib
 import datetime
-from collections.abc import Iterator
+import os
+from collections.abc import Iterator, Mapping
 from pathlib import Path
 
 from hhd.base.config import load
@@ -64,12 +65,14 @@ def stored(
     face: Face,
     stop: StopFlag,
     settle: Settle | None = None,
+    environ: Mapping[str, str] | None = None,
 ) -> Iterator[Run]:
     """The session `session` of the store, held and ready to be driven, as `opened` has a capsule.
 
-    `folder`: None for the one where it last was at work on this device. Raises UserError where it cannot be driven.
+    `folder`: None for the one where it last was at work on this device. `environ`: what its commands get a part of,
+    None: of this process's. Raises UserError where it cannot be driven.
     """
-    here = here_with(model)
+    here = here_with(model, environ)
     where = folder or _folder(store, session)
     with _at_work(where, face) as workspace, StoredSession(store, me, session) as one:
         keeper = one.keeper
@@ -101,12 +104,13 @@ def _folder(store: Store, session: SessionId) -> Path:
     return noted.folder
 
 
-def here_with(model: str | None) -> Here:
+def here_with(model: str | None, environ: Mapping[str, str] | None = None) -> Here:
     """What this device brings to a session; raises UserError where its configuration is off."""
     config = load()
     warm(model or config.model.name)
     sandbox = detect(SandboxConfig.from_table(_table(config.policy.get("sandbox", {}))))
-    return Here(config=config, sandbox=sandbox, model=model, today=datetime.date.today)
+    around = os.environ if environ is None else environ
+    return Here(config=config, sandbox=sandbox, model=model, today=datetime.date.today, environ=around)
 
 
 def driven(session: Driver, here: Here, workspace: Workspace, face: Face, stop: StopFlag, settle: Settle | None) -> Run:

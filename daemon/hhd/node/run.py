@@ -15,7 +15,8 @@ import errno
 import json
 import os
 from collections import Counter
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
+from contextlib import AbstractContextManager
 from dataclasses import dataclass, field, replace
 from pathlib import Path
 from typing import TypeVar
@@ -23,7 +24,7 @@ from typing import TypeVar
 from hhd.base.config import Config
 from hhd.base.errors import Exit, RefusedError, RolledBackError, UserError
 from hhd.effects import environment
-from hhd.effects.approvals import Answer, Choice, Grants, Question, TerminalApprover
+from hhd.effects.approvals import Answer, Approver, Choice, Grants, Question, TerminalApprover
 from hhd.effects.cancel import Cancel
 from hhd.effects.confine import Workspace
 from hhd.effects.executor import Executor, Ready, Settlement, Waits, Why
@@ -40,7 +41,7 @@ from hhd.node.ended import End, Ended
 from hhd.node.face import Face
 from hhd.node.foreign import described, question_of
 from hhd.node.own import Place
-from hhd.runtime.outcomes import StopFlag
+from hhd.runtime.outcomes import Slice, StopFlag
 from hhd_protocol.capsule import At
 from hhd_protocol.journal import Entry, Journal
 
@@ -58,6 +59,8 @@ class Here:
     sandbox: Sandbox
     model: str | None
     today: Callable[[], datetime.date]
+    environ: Mapping[str, str] = field(default_factory=lambda: os.environ)
+    """Of the terminal that the session was made at, as far as it is known: what commands get a part of."""
 
 
 @dataclass(kw_only=True)
@@ -73,6 +76,13 @@ class Run:
     settlement: Settlement | None = None
     said_before: Callable[[Question], Answer | None] = lambda _: None
     """What the person answered before this run began; asked before they are."""
+    approver: Approver | None = None
+    """Who is asked for a person's yes; None: the face, page by page."""
+    grants: Grants = field(default_factory=Grants)
+    turn: Callable[[], AbstractContextManager[float]] = lambda: contextlib.nullcontext(0.0)
+    """Entered to let the program compute; gives how many milliseconds it may at most, 0 for no bound."""
+    asking: Callable[[], AbstractContextManager[None]] = contextlib.nullcontext
+    """Entered while an effect is being answered, and the program rests."""
 
     def __post_init__(self) -> None:
         self._cancel = Cancel()
@@ -84,6 +94,11 @@ class Run:
         self._place = self._place_now()
         self._moved = self.session.owner.place != self._place
         self._opened: Model | None = None
+
+    @property
+    def spent(self) -> Spend:
+        """What the whole session has used so far."""
+        return self._purse.spent
 
     def go(self) -> Ended:
         """Go on until the session ends, waits or is interrupted.
@@ -131,7 +146,8 @@ class Run:
         entry = self.session.standing.journal.pending
         assert entry is not None
         self._agree_if_foreign(entry)
-        outcome = executor.advance(_Port(self.session), self.settlement)
+        with self.asking():
+            outcome = executor.advance(_Port(self.session), self.settlement)
         self.settlement = None
         if isinstance(outcome, Waits):
             return self._waits(entry, outcome)
@@ -139,21 +155,27 @@ class Run:
         return None
 
     def _advance(self) -> None:
-        self.session.advance(self.session.next_slice(), self.stop, hold=True)
+        with self.turn() as busy_ms:
+            slice = self.session.next_slice()
+            assert slice.milliseconds is not None
+            # A fourth of its own pace at least: a checkpoint that costs much is not made that much more often.
+            at_most = max(busy_ms, slice.milliseconds / 4) if busy_ms else slice.milliseconds
+            bounded = Slice(milliseconds=min(slice.milliseconds, at_most))
+            self.session.advance(bounded, self.stop, hold=True)
         if self.session.emitted:
             self.face.emitted(self.session.emitted)
 
     def _executor(self) -> Executor:
-        grants = Grants()
+        grants = self.grants
         named = environment.named(self.here.config.policy)
         secrets = self.here.config.model.secrets()
-        path = os.environ.get("PATH")
+        environ = self.here.environ
         tools = ToolKind(
             session=self.session.keeper.mark,
             workspace=self.workspace,
             sandbox=self.here.sandbox,
             environment=environment.for_commands(
-                os.environ, named=named, secrets=secrets, walled=self.here.sandbox.program is not None
+                environ, named=named, secrets=secrets, walled=self.here.sandbox.program is not None
             ),
             policy=Policy.from_table(self.here.config.policy),
             grants=grants,
@@ -171,7 +193,7 @@ class Run:
                 "model": model,
                 "tool": tools,
                 "input": InputKind(listener=self, interrupts=self._interrupts),
-                "machine": MachineKind(path=path, today=self.here.today),
+                "machine": MachineKind(path=environ.get("PATH"), today=self.here.today),
             },
             approver=self,
             grants=grants,
@@ -241,8 +263,9 @@ class Run:
         if (before := self.said_before(question)) is not None:
             return before
         self.session.flush()
+        approver = self.approver or TerminalApprover(write=self.face.write, read=self.face.read)
         with self._interrupts.raised():
-            return TerminalApprover(write=self.face.write, read=self.face.read).ask(question)
+            return approver.ask(question)
 
     def listen(self, asked: Asked) -> str | None:
         """Get words from the person; see `hhd.effects.personkind.Listener`."""

@@ -72,7 +72,7 @@ class Verbs:
         start = 0
         while shown.head is not None:
             at, session = start, shown.session
-            parts = await self._look(lambda control: _some(control.transcript(session, head=shown.head, start=at)))  # noqa: B023
+            parts = await self._look(lambda control: some_of(control.transcript(session, head=shown.head, start=at)))  # noqa: B023
             for part in parts:
                 yield part
                 start += len(part)
@@ -118,7 +118,8 @@ def cut(parts: Iterator[bytes]) -> Iterator[bytes]:
             yield part[begin : begin + CONTROL_PART_BYTES_MAX]
 
 
-def _some(parts: Iterator[bytes]) -> list[bytes]:
+def some_of(parts: Iterator[bytes]) -> list[bytes]:
+    """Return the first of `parts`, cut to fit events, as many as are read from the store at a time."""
     found, size = [], 0
     for part in cut(parts):
         found.append(part)

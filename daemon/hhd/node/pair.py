@@ -1,0 +1,201 @@
+"""What the daemon and one worker say to each other, over a pair of sockets of their own.
+
+Values in frames as on the control socket (`spec/control.md`), each a map of its kind to its fields. Both ends are of
+one hhd, started one from the other, so there are no versions. What a worker tells for people to hear are the events of
+`hhd_protocol.live` as they are.
+"""
+
+from __future__ import annotations
+
+import socket
+import threading
+from collections.abc import Iterator
+from dataclasses import dataclass
+from typing import Any
+
+from hhd.effects.approvals import Grant
+from hhd_protocol import live, mapping
+from hhd_protocol.codec import Value
+from hhd_protocol.errors import FormatError
+from hhd_protocol.frames import Frames, frame
+
+PAIR_BYTES_MAX = 32 * 1024 * 1024
+"""One message: a prompt, an environment, or what a program said in one slice."""
+
+_READ_BYTES = 256 * 1024
+
+
+# To the worker
+
+
+@dataclass(frozen=True, kw_only=True)
+class Answer:
+    """A person's answer to the question `id`, of the text whose digest is `shown`."""
+
+    id: str
+    shown: bytes
+    choice: str
+    message: str
+
+
+@dataclass(frozen=True, kw_only=True)
+class Start:
+    """The first message: drive `session`.
+
+    `environment`: of its commands; None: the worker's own. `model_environment`: where the model is and the key for it,
+    None: the worker's own. `words`: said before it ran. `answers`: given before it ran. `grants`: what a person always
+    allows since they began to run it. `linger_ms`: how long it waits for a person before it ends. `patience_ms`: for
+    another process to let go of the session.
+    """
+
+    session: bytes
+    folder: str | None
+    model: str | None
+    settle: tuple[str, str] | None
+    environment: tuple[tuple[str, str], ...] | None
+    model_environment: tuple[tuple[str, str], ...] | None
+    words: tuple[str, ...]
+    answers: tuple[Answer, ...]
+    grants: tuple[Grant, ...]
+    linger_ms: int
+    patience_ms: int
+
+
+@dataclass(frozen=True, kw_only=True)
+class Say:
+    """A person said something."""
+
+    text: str
+
+
+@dataclass(frozen=True, kw_only=True)
+class Pause:
+    """Come to rest, durably, and end."""
+
+
+@dataclass(frozen=True, kw_only=True)
+class Turn:
+    """It is its turn to compute; `busy_ms` at most before it gives it back, 0: as long as it likes."""
+
+    busy_ms: int
+
+
+# From the worker
+
+
+@dataclass(frozen=True, kw_only=True)
+class Opened:
+    """It holds the session and begins to run it, in `folder`."""
+
+    folder: str
+    program: str
+
+
+@dataclass(frozen=True, kw_only=True)
+class Beat:
+    """It is alive."""
+
+
+@dataclass(frozen=True, kw_only=True)
+class Stepped:
+    """A step of the session is durable."""
+
+
+@dataclass(frozen=True, kw_only=True)
+class Wants:
+    """It would compute."""
+
+
+@dataclass(frozen=True, kw_only=True)
+class Gives:
+    """It gives its turn back."""
+
+
+@dataclass(frozen=True, kw_only=True)
+class Heard:
+    """So many of the words that were said are in the session, durably, the oldest first."""
+
+    count: int
+
+
+@dataclass(frozen=True, kw_only=True)
+class Granted:
+    """A person said "always" to this."""
+
+    grant: Grant
+
+
+@dataclass(frozen=True, kw_only=True)
+class Over:
+    """The run is over, and the session whole: finished, waiting, interrupted, or failed (`status` is of the error).
+
+    After it the worker says nothing more.
+    """
+
+    end: str
+    status: int
+    effect: str
+    sentence: str
+    ways: tuple[str, ...]
+
+
+ToWorker = Start | Say | Answer | Pause | Turn
+FromWorker = Opened | Beat | Stepped | Wants | Gives | Heard | Granted | Over | live.Event
+
+_TO = {kind.__name__.lower(): kind for kind in (Start, Say, Answer, Pause, Turn)}
+_OWN = (Opened, Beat, Stepped, Wants, Gives, Granted, Over, Heard)
+_FROM: dict[str, type[Any]] = {kind.__name__.lower(): kind for kind in _OWN} | live.KINDS
+
+
+def raw(message: ToWorker | FromWorker) -> bytes:
+    """Return a message as a frame."""
+    return frame({type(message).__name__.lower(): mapping.to_value(message)}, bytes_max=PAIR_BYTES_MAX)
+
+
+def to_worker(value: Value) -> ToWorker:
+    """Return what the daemon said; raises FormatError."""
+    found: ToWorker = _read(_TO, value)
+    return found
+
+
+def from_worker(value: Value) -> FromWorker:
+    """Return what a worker said; raises FormatError."""
+    found: FromWorker = _read(_FROM, value)
+    return found
+
+
+def _read(kinds: dict[str, Any], value: Value) -> Any:
+    if type(value) is not dict or len(value) != 1:
+        raise FormatError("a message of the pair is no map of one kind")
+    ((name, fields),) = value.items()
+    if not isinstance(name, str) or name not in kinds:
+        raise FormatError("a message of the pair is of a kind that is not known")
+    return mapping.from_value(kinds[name], fields)
+
+
+class End:
+    """A worker's end of the pair; may be said to from any thread."""
+
+    def __init__(self, connected: socket.socket) -> None:
+        self._socket, self._lock = connected, threading.Lock()
+        self._frames = Frames(bytes_max=PAIR_BYTES_MAX)
+
+    def say(self, message: FromWorker) -> None:
+        """Say something; to a daemon that is gone nothing is said."""
+        try:
+            with self._lock:
+                self._socket.sendall(raw(message))
+        except OSError:
+            return
+
+    def heard(self) -> Iterator[ToWorker]:
+        """Yield what the daemon says, until it is gone."""
+        while True:
+            try:
+                piece = self._socket.recv(_READ_BYTES)
+            except OSError:
+                return
+            if not piece:
+                return
+            for value in self._frames.feed(piece):
+                yield to_worker(value)
