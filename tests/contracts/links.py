@@ -15,6 +15,7 @@ from typing import Any, Protocol
 import pytest
 
 from hhd.transports.link import PAIR, Channel, Link, LinkError, Listener, Transport, Why
+from hhd.transports.one import OnePerDevice
 from hhd.transports.stream import Pace
 from hhd_protocol.ids import DeviceId
 from hhd_protocol.limits import LINK_CHANNELS_MAX, LINK_MESSAGE_BYTES_MAX, LINK_WINDOW_BYTES
@@ -26,6 +27,9 @@ QUICK = Pace(
 
 LARGE = bytes(range(256)) * 4096
 assert len(LARGE) == LINK_MESSAGE_BYTES_MAX
+
+
+INSTANCE = b"the first start."
 
 
 @dataclass
@@ -70,8 +74,8 @@ class Device:
 class World(Protocol):
     """Devices that can reach one another, of one transport."""
 
-    def device(self, name: str, pace: Pace | None = None) -> Device:
-        """Make a device that trusts nobody yet; it is stopped with the world."""
+    def device(self, name: str, pace: Pace | None = None, *, instance: bytes = INSTANCE) -> Device:
+        """Make a device that trusts nobody yet; it is stopped with the world. The same name is the same device."""
 
     def silence(self) -> None:
         """From now on nothing gets through between any two devices, and nobody is told."""
@@ -500,3 +504,71 @@ class LinkContract:
             assert caught.value.why is Why.UNREACHABLE
 
         self.on_link(test)
+
+    # One link
+
+    def test_of_two_links_dialled_at_the_same_moment_both_ends_keep_the_same_one(self) -> None:
+        async def work() -> None:
+            async with self.world() as world:
+                ends = [world.device("laptop"), world.device("desktop")]
+                told: list[list[str]] = [[], []]
+                kept = [
+                    OnePerDevice(lambda _, t=t: t.append("linked"), lambda _, __, t=t: t.append("lost")) for t in told
+                ]
+                for one, other in (ends, ends[::-1]):
+                    one.trust.members.add(other.id)
+                    await one.listen()
+                links = await both(ends[0].dial(ends[1], ends[1].id), ends[1].dial(ends[0], ends[0].id))
+                came = [await one.came.get() for one in ends]
+                assert links[0].precedence == came[1].precedence != links[1].precedence == came[0].precedence
+                stayed = await asyncio.gather(
+                    kept[0].offer(links[0]), kept[0].offer(came[0]), kept[1].offer(came[1]), kept[1].offer(links[1])
+                )
+                at = [kept[0].link(ends[1].id), kept[1].link(ends[0].id)]
+                assert at[0] is not None and at[1] is not None and at[0].dialled != at[1].dialled
+                dialler = 0 if ends[0].id < ends[1].id else 1
+                assert at[dialler].dialled and len([one for one in stayed if one]) >= 2
+                channel = await at[0].open("sync")
+                await channel.send(b"over the one that stays")
+                assert await (await at[1].accepted()).receive() == b"over the one that stays"
+                for says in told:
+                    assert says in (["linked"], ["linked", "lost", "linked"])
+
+        run(work())
+
+    def test_of_two_links_that_the_same_device_dialled_the_later_stays(self) -> None:
+        async def test(two: Linked) -> None:
+            kept = OnePerDevice(lambda _: None, lambda _, __: None)
+            assert await kept.offer(two.came)
+            await two.laptop.dial(two.desktop, two.desktop.id)
+            fresh = await two.desktop.came.get()
+            assert await kept.offer(fresh) and kept.link(two.laptop.id) is fresh
+            assert (await two.dialled.ended()).why is Why.CLOSED
+            assert not await kept.offer(two.came) and await kept.offer(fresh)
+
+        self.on_link(test)
+
+    def test_an_older_link_that_comes_first_stays_while_it_lives(self) -> None:
+        async def test(two: Linked) -> None:
+            await two.laptop.listen()
+            back = await two.desktop.dial(two.laptop, two.laptop.id)
+            low, high = sorted((two.came, back), key=lambda link: link.precedence)
+            kept = OnePerDevice(lambda _: None, lambda _, __: None)
+            assert await kept.offer(high) and not await kept.offer(low)
+            assert kept.link(two.laptop.id) is high and low.error is not None
+
+        self.on_link(test)
+
+    def test_a_device_that_started_anew_is_believed_at_once(self) -> None:
+        async def work() -> None:
+            async with self.linked() as (world, two):
+                kept = OnePerDevice(lambda _: None, lambda _, __: None)
+                assert await kept.offer(two.came)
+                anew = world.device("laptop", instance=b"another start...")
+                anew.trust.members.add(two.desktop.id)
+                await anew.dial(two.desktop, two.desktop.id)
+                fresh = await two.desktop.came.get()
+                assert fresh.instance != two.came.instance and await kept.offer(fresh)
+                assert kept.link(two.laptop.id) is fresh and two.came.error is not None
+
+        run(work())

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import AsyncIterator
 from contextlib import asynccontextmanager
 
-from tests.contracts.links import Device, LinkContract, Trust
+from tests.contracts.links import INSTANCE, Device, LinkContract, Trust
 from tests.transports.devices import device_named
 
 from hhd.transports.loopback import LoopbackTransport, Network
@@ -19,8 +19,8 @@ class Memory:
         self.network = Network()
         self.devices: list[Device] = []
 
-    def device(self, name: str, pace: Pace | None = None) -> Device:
-        own = Own(instance=name.encode().ljust(16, b"."), hhd="0.1", pace=pace or Pace())
+    def device(self, name: str, pace: Pace | None = None, *, instance: bytes = INSTANCE) -> Device:
+        own = Own(instance=instance, hhd="0.1", pace=pace or Pace())
         id, trust = device_named(name).id, Trust()
         transport = LoopbackTransport(
             self.network, name, id, own, trusted=trust.trusted, pairing_open=trust.pairing_open

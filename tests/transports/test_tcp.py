@@ -6,7 +6,7 @@ import asyncio
 from collections.abc import AsyncIterator
 from contextlib import asynccontextmanager
 
-from tests.contracts.links import Device, LinkContract, Trust
+from tests.contracts.links import INSTANCE, Device, LinkContract, Trust
 from tests.transports.devices import certificate_of, device_named
 
 from hhd.identity.certificates import peer_device
@@ -20,8 +20,8 @@ class Localhost:
     def __init__(self) -> None:
         self.devices: list[Device] = []
 
-    def device(self, name: str, pace: Pace | None = None) -> Device:
-        own = Own(instance=name.encode().ljust(16, b"."), hhd="0.1", pace=pace or Pace())
+    def device(self, name: str, pace: Pace | None = None, *, instance: bytes = INSTANCE) -> Device:
+        own = Own(instance=instance, hhd="0.1", pace=pace or Pace())
         id, trust = device_named(name).id, Trust()
         transport = TcpTransport(
             id, certificate_of(name), peer_device, own, trusted=trust.trusted, pairing_open=trust.pairing_open,

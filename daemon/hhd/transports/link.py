@@ -114,6 +114,9 @@ class Link(Protocol):
     async def ended(self) -> LinkError:
         """Wait for the end of the link and return why it ended."""
 
+    def when_over(self, call: Callable[[], None]) -> None:
+        """Call `call` once the link ended, soon if it has."""
+
 
 Accept = Callable[[Link], Awaitable[None]]
 """Is given each link that came in, and may keep it; the link ends when this returns or raises."""
