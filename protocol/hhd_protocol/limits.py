@@ -370,3 +370,24 @@ LIVE_TEXT_BYTES_MAX = 1024 * 1024
 
 LIVE_BY_BYTES_MAX = 64
 """The name of a terminal, as the others hear it."""
+
+HANDOFF_MESSAGE_BYTES_MAX = 1024 * 1024 - 4096
+"""One message of a handoff: an offer has under 100 KB; a link carries 1 MiB."""
+
+HANDOFF_TEXT_BYTES_MAX = 4096
+"""A sentence, a name or an address in a handoff: for showing, or compared with what is here."""
+
+HANDOFF_NAMES_MAX = 64
+"""Tools, remotes or notes in one message of a handoff."""
+
+HANDOFF_RECORDS_MAX = 64
+"""Records of one handoff in a journal: a stage writes one, and seven follow upon one another."""
+
+HANDOFF_DEADLINE_MS_MAX = 7 * 24 * 3_600_000
+"""How long a person may let a handoff wait for the other device."""
+
+HANDOFF_ROUNDS_MAX = 8
+"""Rounds of staging while the session runs on: what changes faster than it is sent is not caught up with."""
+
+HANDOFF_NEAR_MS = 50
+"""A round that took no longer: what is missing by then takes about as long, and the pause may begin."""

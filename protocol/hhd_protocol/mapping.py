@@ -40,6 +40,8 @@ def from_value(wanted: Any, value: Value) -> Any:
     `wanted`: None, bool, int, str, bytes, a frozen dataclass or named tuple of such, `tuple[X, ...]`, `tuple[X, Y]`,
     `list[X]`, or a union of one of them and None.
     """
+    while isinstance(wanted, typing.NewType):  # An id with a type of its own.
+        wanted = wanted.__supertype__
     if wanted is None or wanted is type(None):
         return _insist(value is None, value, wanted)
     if wanted is str:

@@ -174,7 +174,11 @@ MUTANTS: dict[str, Mutant] = {
 
 def install(name: str) -> None:
     """From now on the mutant's module is imported with the fault in it."""
-    mutant = MUTANTS[name]
+    install_mutant(MUTANTS[name])
+
+
+def install_mutant(mutant: Mutant) -> None:
+    """The same, of a mutant that is on no list here."""
     assert mutant.module not in sys.modules, f"{mutant.module} is imported already"
     sys.meta_path.insert(0, _Finder(mutant))
 

@@ -1,0 +1,91 @@
+"""A handoff of one session from one device to another, in stages of which each is durable (`protocol/spec/handoff.md`).
+
+`stages` is the table of what may happen, `machine` carries it out on values, `messages` and `journal` are what is said
+and what is kept, in bytes. Nothing here reads a clock, a disk or a link.
+"""
+
+from __future__ import annotations
+
+from hhd_protocol.handoff.journal import Record, decode_record, encode_record, recover
+from hhd_protocol.handoff.machine import (
+    Do,
+    Event,
+    Grant,
+    Handoff,
+    Output,
+    Persist,
+    Send,
+    event_of,
+    handle,
+    recovered,
+    round_over,
+    side_of,
+    unknown,
+    wished,
+)
+from hhd_protocol.handoff.messages import (
+    Abort,
+    Admit,
+    Already,
+    AnyMessage,
+    Ask,
+    Closed,
+    LoadedThere,
+    Needs,
+    Offer,
+    Prepare,
+    RefuseOffer,
+    ReleaseTo,
+    Superseded,
+    Took,
+    decode_message,
+    encode_message,
+)
+from hhd_protocol.handoff.stages import OVER, PENDING, TABLE, UNTAKEN, Act, Happening, Row, Side, Stage, diagram
+
+__all__ = [
+    "OVER",
+    "PENDING",
+    "TABLE",
+    "UNTAKEN",
+    "Abort",
+    "Act",
+    "Admit",
+    "Already",
+    "AnyMessage",
+    "Ask",
+    "Closed",
+    "Do",
+    "Event",
+    "Grant",
+    "Handoff",
+    "Happening",
+    "LoadedThere",
+    "Needs",
+    "Offer",
+    "Output",
+    "Persist",
+    "Prepare",
+    "Record",
+    "RefuseOffer",
+    "ReleaseTo",
+    "Row",
+    "Send",
+    "Side",
+    "Stage",
+    "Superseded",
+    "Took",
+    "decode_message",
+    "decode_record",
+    "diagram",
+    "encode_message",
+    "encode_record",
+    "event_of",
+    "handle",
+    "recover",
+    "recovered",
+    "round_over",
+    "side_of",
+    "unknown",
+    "wished",
+]
