@@ -17,9 +17,9 @@ class Terminal(io.StringIO):
         return True
 
 
-def shown(*lines: object, whole: bool = False, streamed: bool = False) -> str:
+def shown(*lines: object, whole: bool = False, spoken: str = "") -> str:
     target = io.StringIO()
-    conversation = Conversation(paper=Paper.of(target), whole=whole, streamed=streamed)
+    conversation = Conversation(paper=Paper.of(target), whole=whole, spoken=spoken)
     for line in lines:
         conversation.show(line if isinstance(line, bytes) else json.dumps(line).encode())
     return target.getvalue()
@@ -55,7 +55,13 @@ def test_a_conversation_reads_from_top_to_bottom() -> None:
 
 
 def test_texts_that_were_streamed_are_not_written_twice() -> None:
-    assert shown({"event": "text", "text": "I see."}, streamed=True) == ""
+    assert shown({"event": "text", "text": "I see."}, spoken="I see.") == ""
+    assert shown({"event": "text", "text": "One."}, {"event": "text", "text": "Two."}, spoken="One.Two.") == ""
+    assert shown({"event": "text", "text": "Go."}, {"event": "text", "text": "Go."}, spoken="Go.") == "Go.\n"
+
+
+def test_a_text_of_which_only_the_end_was_heard_is_written_whole() -> None:
+    assert shown({"event": "text", "text": "I see."}, spoken=" see.") == "I see.\n"
 
 
 def test_a_long_output_is_shortened_unless_the_whole_is_wanted() -> None:

@@ -17,6 +17,9 @@ from hhd.cli.paint import Ink, Paper
 OUTPUT_LINES = 12
 """Lines of a tool's output shown while working: the first few and the last few; the transcript has all."""
 
+SPOKEN_CHARS_MAX = 4 * 1024 * 1024
+"""Of words that came and are not in the transcript yet; more than any reply has."""
+
 LINE_CHARS = 400
 """Of one line of output: minified files have lines of megabytes."""
 
@@ -36,12 +39,19 @@ def events(pieces: Iterable[bytes]) -> Iterator[bytes]:
 
 @dataclass(kw_only=True)
 class Conversation:
-    """Writes events on paper. `whole`: outputs are not shortened. `streamed`: the model's texts are already there."""
+    """Writes events on paper. `whole`: outputs are not shortened. `spoken`: words that are there already, and not in
+    the transcript yet. Who came in the middle of them has their end only, and gets the text whole from the transcript.
+    """
 
     paper: Paper
     whole: bool = False
-    streamed: bool = False
+    spoken: str = ""
     _called: dict[str, str] = field(default_factory=dict)
+
+    def speak(self, piece: str) -> None:
+        """Write a piece of the model's words as it comes, before it is in the transcript."""
+        self.spoken = (self.spoken + piece)[-SPOKEN_CHARS_MAX:]
+        self.paper.write(visible(piece))
 
     def show(self, line: bytes) -> None:
         """Write one line of a transcript."""
@@ -62,8 +72,12 @@ class Conversation:
         self.paper.line(f"> {words}", Ink.PERSON)
 
     def _text(self, event: Mapping[str, object]) -> None:
-        if not self.streamed:
+        found = event.get("text")
+        at = self.spoken.find(found) if isinstance(found, str) and found else -1
+        if at < 0:
             self.paper.line(_text(event, "text").rstrip("\n"))
+        else:
+            self.spoken = self.spoken[at + len(str(found)) :]
 
     def _thinking(self, event: Mapping[str, object]) -> None:
         if self.whole and (text := _text(event, "text")):

@@ -12,6 +12,7 @@ from collections import deque
 from collections.abc import Iterator
 from contextlib import suppress
 from pathlib import Path
+from typing import TypeVar
 
 from hhd.base.errors import Exit, RefusedError, UncertainError, UserError, error_of
 from hhd.control import peer, place
@@ -25,7 +26,10 @@ from hhd_protocol.limits import CONTROL_ANSWER_BYTES_MAX, CONTROL_REQUEST_BYTES_
 HELLO_SECONDS = 10
 """A daemon says hello as soon as it is asked; one that does not in this time hangs."""
 
-_READ_BYTES = 256 * 1024
+READ_BYTES = 256 * 1024
+
+
+C = TypeVar("C", bound="Connection")
 
 
 class TooLargeRequestError(RefusedError):
@@ -95,7 +99,7 @@ class Connection:
         """Wait until the daemon closes the connection; False where it does not in this time."""
         self._wait(seconds)
         try:
-            while self._socket.recv(_READ_BYTES):
+            while self._socket.recv(READ_BYTES):
                 pass
         except ConnectionError:
             return True
@@ -149,7 +153,7 @@ class Connection:
         """The next message; None where the connection ended."""
         while not self._came:
             try:
-                raw = self._socket.recv(_READ_BYTES)
+                raw = self._socket.recv(READ_BYTES)
             except BlockingIOError as error:
                 raise RefusedError(
                     f"The daemon has not answered for {HELLO_SECONDS} seconds; nothing was changed. "
@@ -159,19 +163,23 @@ class Connection:
                 raw = b""
             if not raw:
                 return None
-            try:
-                self._came.extend(control.from_daemon(value) for value in self._frames.feed(raw))
-            except FormatError as error:
-                raise self._nonsense() from error
+            self._feed(raw)
         return self._came.popleft()
+
+    def _feed(self, raw: bytes) -> None:
+        """Take what came; raises UserError, and ends the connection, for what is no message."""
+        try:
+            self._came.extend(control.from_daemon(value) for value in self._frames.feed(raw))
+        except FormatError as error:
+            raise self._nonsense() from error
 
     def _nonsense(self) -> UserError:
         self.close()
         return UserError("The daemon said something that is no answer; hhd down, and then hhd up, starts a new one.")
 
 
-def connect(path: Path, *, hhd: str) -> Connection | None:
-    """Return a connection to the daemon whose socket is `path`; None where no daemon listens there.
+def connect(path: Path, *, hhd: str, kind: type[C] = Connection) -> C | None:  # type: ignore[assignment]
+    """Return a connection of a kind to the daemon whose socket is `path`; None where no daemon listens there.
 
     `hhd`: which release this is. Raises RefusedError where somebody else's daemon is there.
     """
@@ -195,7 +203,7 @@ def connect(path: Path, *, hhd: str) -> Connection | None:
     except BaseException:
         connected.close()
         raise
-    return Connection(connected, hhd=hhd)
+    return kind(connected, hhd=hhd)
 
 
 def version_sentence(ours: str, daemon: Hello) -> str:

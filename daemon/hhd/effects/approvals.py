@@ -17,6 +17,7 @@ from dataclasses import dataclass, field
 from hashlib import sha256
 from typing import Protocol
 
+from hhd.base.dialogue import Decision, Read, dialogue
 from hhd_protocol.ids import Sha256
 
 PAGE_LINES = 40
@@ -125,31 +126,21 @@ class TerminalApprover:
 
     def ask(self, question: Question) -> Answer | None:
         """Show all of `question`, then ask; leaving a page before the last is putting it off."""
-        pages = question.pages
-        for number, page in enumerate(pages, 1):
-            self.write(page)
-            if number < len(pages):
-                line = self.read(f"-- page {number} of {len(pages)}: Enter shows the next, q puts it off -- ")
-                if line is None or line.strip().lower() == "q":
-                    return None
-        return self._decide(question, digest(pages))
-
-    def _decide(self, question: Question, seen: Sha256) -> Answer | None:
-        always = f", a = always ({question.always})" if question.grant else ""
-        while True:
-            line = self.read(f"y = yes{always}, n = no, q = later: ")
-            if line is None:
-                return None
-            letter = line.strip().lower()
-            if letter in ("y", "yes"):
-                return Answer(choice=Choice.YES, seen=seen)
-            if letter in ("a", "always") and question.grant:
-                return Answer(choice=Choice.ALWAYS, seen=seen)
-            if letter in ("n", "no"):
-                message = self.read("What should it do instead (Enter for nothing)? ")
-                return Answer(choice=Choice.NO, seen=seen, message=(message or "").strip())
-            if letter in ("q", "later"):
-                return None
+        asking = dialogue(question.pages, always=question.always if question.grant else "")
+        line: str | None = None
+        try:
+            step = next(asking)
+            while True:
+                if isinstance(step, Read):
+                    line = self.read(step.prompt)
+                else:
+                    self.write(step.text)
+                step = asking.send(line)
+        except StopIteration as done:
+            decision: Decision | None = done.value
+        if decision is None:
+            return None
+        return Answer(choice=Choice(decision.choice), seen=Sha256(decision.seen), message=decision.message)
 
 
 def _pages(text: str) -> tuple[str, ...]:

@@ -1,0 +1,69 @@
+"""How a question is put to a person: page by page, then for one letter.
+
+Who drives it shows what it says and gives it the lines that are typed, be it by waiting for each or as they come. It
+adds up what it had shown: an approval is of a text that was on the screen, whole.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Generator, Sequence
+from dataclasses import dataclass
+from hashlib import sha256
+
+
+@dataclass(frozen=True, kw_only=True)
+class Show:
+    """Put `text` on the screen; nothing is waited for."""
+
+    text: str
+
+
+@dataclass(frozen=True, kw_only=True)
+class Read:
+    """Wait for a line typed after `prompt`."""
+
+    prompt: str
+
+
+@dataclass(frozen=True, kw_only=True)
+class Decision:
+    """A person's answer: `choice` is yes, always or no; `seen` is the SHA-256 of what was shown; words to a no."""
+
+    choice: str
+    seen: bytes
+    message: str = ""
+
+
+Dialogue = Generator[Show | Read, str | None, Decision | None]
+"""What to do next; a `Read` is answered with the line, None if nobody is there. Returns None if it was put off."""
+
+
+def dialogue(pages: Sequence[str], *, always: str = "") -> Dialogue:
+    """Put the question whose whole text is `pages`; `always`: what "always" would cover, empty where there is none."""
+    shown = sha256()
+    for number, page in enumerate(pages, 1):
+        yield Show(text=page)
+        shown.update(page.encode("utf-8", "surrogatepass"))
+        if number < len(pages):
+            line = yield Read(prompt=f"-- page {number} of {len(pages)}: Enter shows the next, q puts it off -- ")
+            if line is None or line.strip().lower() == "q":
+                return None
+    return (yield from _decide(always, shown.digest()))
+
+
+def _decide(always: str, seen: bytes) -> Dialogue:
+    offered = f", a = always ({always})" if always else ""
+    while True:
+        line = yield Read(prompt=f"y = yes{offered}, n = no, q = later: ")
+        if line is None:
+            return None
+        match line.strip().lower():
+            case "y" | "yes":
+                return Decision(choice="yes", seen=seen)
+            case "a" | "always" if always:
+                return Decision(choice="always", seen=seen)
+            case "n" | "no":
+                message = yield Read(prompt="What should it do instead (Enter for nothing)? ")
+                return Decision(choice="no", seen=seen, message=(message or "").strip())
+            case "q" | "later":
+                return None
