@@ -28,7 +28,9 @@ class Editor:
     cursor: int = 0
     _pending: str = ""
     """The begin of what a key sends."""
-    _decoder: codecs.IncrementalDecoder = field(default_factory=lambda: codecs.getincrementaldecoder("utf-8")("replace"))
+    _decoder: codecs.IncrementalDecoder = field(
+        default_factory=lambda: codecs.getincrementaldecoder("utf-8")("replace")
+    )
 
     def feed(self, raw: bytes) -> list[str | None]:
         """Take what was typed; the lines that it ended, None for the end of input (Ctrl-D on an empty line)."""

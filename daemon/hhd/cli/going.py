@@ -10,10 +10,9 @@ from hhd.app import capsules, driving, signals
 from hhd.base.errors import RefusedError, RolledBackError, UsageError, UserError
 from hhd.base.text import visible
 from hhd.cli.capsule_report import advance, failed, show, step_call, went
-from hhd.cli.kept import InFile, Kept
+from hhd.cli.kept import Driven, InFile, Kept
 
 if TYPE_CHECKING:
-    from hhd.cli.foreground import Foreground
     from hhd.node.ended import Ended
     from hhd.runtime.outcomes import StopFlag
 
@@ -45,7 +44,7 @@ def run(
         return go_on(kept, as_json, stop=stop)
 
 
-def go_on(kept: Kept, as_json: bool, *, stop: StopFlag) -> int:
+def go_on(kept: Driven, as_json: bool, *, stop: StopFlag) -> int:
     """Drive a session to its end, or to where it waits; say how it ended and return the exit status.
 
     `stop`: of `signals.stop_on_signals`, which the caller holds, so that no Ctrl-C is lost between what it did and
@@ -57,7 +56,7 @@ def go_on(kept: Kept, as_json: bool, *, stop: StopFlag) -> int:
         raise UserError(f"The system said: {error.strerror or error}. {kept.on()}") from error
 
 
-def _driven(kept: Kept, as_json: bool, stop: StopFlag) -> int:
+def _driven(kept: Driven, as_json: bool, stop: StopFlag) -> int:
     from hhd.cli.foreground import Foreground
 
     face = Foreground(quiet=as_json)
@@ -69,11 +68,16 @@ def _driven(kept: Kept, as_json: bool, stop: StopFlag) -> int:
         if isinstance(error, RolledBackError):
             return failed(error, as_json)
         raise
-    on = kept.over() if ended.end.value == "finished" else kept.on()
+    face.paper.end_line()
+    return said(kept, ended, as_json)
+
+
+def said(kept: Kept, ended: Ended, as_json: bool) -> int:
+    """Say how a run ended, and return its exit status."""
     if as_json:
         _show(kept, ended)
     else:
-        _tell(ended, on, face)
+        _tell(ended, kept.over() if ended.end.value == "finished" else kept.on())
     return ended.status
 
 
@@ -101,7 +105,7 @@ def step(
     if as_json:
         _show(kept, ended)
     else:
-        _tell(ended, kept.on(), face)
+        _tell(ended, kept.on())
     return ended.status
 
 
@@ -120,8 +124,7 @@ def _show(kept: Kept, ended: Ended) -> None:
     show({**kept.fields(), "status": ended.end.value, **said}, "", True)
 
 
-def _tell(ended: Ended, on: str, face: Foreground) -> None:
-    face.paper.end_line()
+def _tell(ended: Ended, on: str) -> None:
     if ended.spent.calls:
         print(f"hhd: So far {ended.spent}.", file=sys.stderr)
     if words := " ".join(part for part in (visible(ended.sentence), on) if part):

@@ -25,9 +25,6 @@ SHORT = 12
 class Kept(Protocol):
     """A session, kept somewhere."""
 
-    def go(self, face: Foreground, stop: StopFlag) -> Ended:
-        """Drive it until it ends, waits or is interrupted."""
-
     def on(self) -> str:
         """The command that goes on with it, as a sentence."""
 
@@ -36,6 +33,13 @@ class Kept(Protocol):
 
     def fields(self) -> Mapping[str, object]:
         """What the JSON object says of it."""
+
+
+class Driven(Kept, Protocol):
+    """A session that this process can drive."""
+
+    def go(self, face: Foreground, stop: StopFlag) -> Ended:
+        """Drive it until it ends, waits or is interrupted."""
 
 
 @dataclass(frozen=True, kw_only=True)

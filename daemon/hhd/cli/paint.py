@@ -6,7 +6,7 @@ import enum
 import os
 from collections.abc import Mapping
 from dataclasses import dataclass
-from typing import TextIO
+from typing import Self, TextIO
 
 
 class Ink(enum.Enum):
@@ -30,7 +30,7 @@ class Paper:
     at_line_start: bool = True
 
     @classmethod
-    def of(cls, target: TextIO, environ: Mapping[str, str] | None = None) -> Paper:
+    def of(cls, target: TextIO, environ: Mapping[str, str] | None = None) -> Self:
         """Paper for `target`: coloured if it is a terminal, unless NO_COLOR is set or the terminal is dumb."""
         env = os.environ if environ is None else environ
         plain = bool(env.get("NO_COLOR")) or env.get("TERM", "dumb") == "dumb" or not target.isatty()

@@ -32,6 +32,10 @@ READ_BYTES = 256 * 1024
 C = TypeVar("C", bound="Connection")
 
 
+class GoneError(RefusedError):
+    """The daemon has closed the connection: it ended, or it was killed."""
+
+
 class TooLargeRequestError(RefusedError):
     """A request does not fit a message."""
 
@@ -128,7 +132,7 @@ class Connection:
         message = self._next()
         self._wait(0)
         if message is None:
-            raise RefusedError("The daemon closed the connection without a word; nothing was changed. Try again.")
+            raise GoneError("The daemon closed the connection without a word; nothing was changed. Try again.")
         if not isinstance(message, Hello):
             raise self._nonsense()
         self.daemon = message

@@ -9,18 +9,13 @@ from __future__ import annotations
 import socket
 from pathlib import Path
 
-from hhd.base.errors import UserError
 from hhd.control import client
-from hhd.control.client import Connection
+from hhd.control.client import Connection, GoneError
 from hhd_protocol.codec import Value
 from hhd_protocol.control import Answer, End, Event, Failed, Hello
 
 Said = Answer | Event | End | Failed
 """What the daemon says of a request; which one, its `id` says."""
-
-
-class GoneError(UserError):
-    """The daemon has closed the connection: it ended, or it was killed."""
 
 
 class Talk(Connection):
@@ -30,15 +25,6 @@ class Talk(Connection):
         super().__init__(connected, hhd=hhd)
         self._streamed: dict[int, int] = {}
 
-    def fileno(self) -> int:
-        """What to wait for: readable once something came."""
-        return self._socket.fileno()
-
-    @property
-    def waiting(self) -> bool:
-        """Whether something came already that `arrived` has not returned, so that waiting for more would be wrong."""
-        return bool(self._came)
-
     def begin(self, verb: str, arguments: dict[Value, Value]) -> int:
         """Ask for `verb`; the id that what comes of it will carry. Raises RefusedError where one of the two is too old.
 
@@ -47,9 +33,10 @@ class Talk(Connection):
         return self._send(verb, arguments)
 
     def arrived(self) -> list[Said]:
-        """What came since, in order; never waits. Raises GoneError once there is no more and will be none.
+        """What came since, in order, none of it left `unread`; never waits.
 
-        Raises UserError, and closes the connection, for what is no message.
+        Raises GoneError once there is no more and will be none; UserError for what is no message, and closes the
+        connection.
         """
         if not self._came:
             try:
@@ -59,7 +46,7 @@ class Talk(Connection):
             except ConnectionError:
                 raw = b""
             if not raw:
-                raise GoneError("The daemon has ended.")
+                raise GoneError("The daemon has ended; nothing was changed.")
             self._feed(raw)
         found: list[Said] = []
         while self._came:

@@ -10,6 +10,7 @@ from hhd.control.client import Connection
 from hhd_protocol import live, mapping
 from hhd_protocol.codec import Value
 from hhd_protocol.errors import FormatError
+from hhd_protocol.live import Event
 
 T = TypeVar("T")
 
@@ -36,22 +37,27 @@ class Asking:
     def live(self, verb: str, **given: object) -> Iterator[live.Event]:
         """Yield the events of a running session."""
         for event in self.connection.stream(verb, values(given)):
-            try:
-                yield live.decoded(event)
-            except FormatError as error:
-                raise self._odd(error) from error
+            yield self.event(event)
+
+    def event(self, value: Value) -> Event:
+        """Return `value` as an event of a running session; raises as `read` does."""
+        try:
+            return live.decoded(value)
+        except FormatError as error:
+            raise self.odd(str(error)) from error
 
     def read(self, wanted: Any, value: Value) -> Any:
         """Return `value` as the `wanted` type; raises UserError, and ends the connection, where it is none."""
         try:
             return mapping.from_value(wanted, value)
         except FormatError as error:
-            raise self._odd(error) from error
+            raise self.odd(str(error)) from error
 
-    def _odd(self, error: FormatError) -> UserError:
+    def odd(self, why: str) -> UserError:
+        """The error for something that should not have come; the connection is closed."""
         self.connection.close()
         return UserError(
-            f"The daemon's answer is none that this hhd knows ({error}); hhd down, and then hhd up, starts a new one."
+            f"The daemon's answer is none that this hhd knows ({why}); hhd down, and then hhd up, starts a new one."
         )
 
 
