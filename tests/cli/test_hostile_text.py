@@ -93,6 +93,9 @@ SHOWS_NONE: Mapping[str, Call] = {
     "up": lambda w: ["up", "--help"],
     "down": lambda w: ["down", "--help"],
     "daemon": lambda w: ["daemon", "--help"],
+    "attach": lambda w: ["attach", "--help"],  # These three ask the daemon: test_attach.
+    "send": lambda w: ["send", "--help"],
+    "pause": lambda w: ["pause", "--help"],
 }
 CONVERSATIONS = ("run", "show", "resume", "capsule", "approve", "deny", "settle", "diff")
 

@@ -144,11 +144,13 @@ def _said(kept: InDaemon, left: Left, as_json: bool) -> int:
             if as_json:
                 show({"session": kept.session, "status": "detached", "exit": int(Exit.DONE)}, "", True)
             else:
-                on = "goes on by itself" if state is None or state.name == "running" else "stays as it is"
+                on = "waits for you" if left.asked else "goes on by itself"
                 print(f"hhd: Session {kept.short} {on}. Come back with: hhd attach {kept.short}", file=sys.stderr)
         return Exit.DONE
     if state.name == "ended":
-        raise error_of(Exit(state.status) if state.status else Exit.UNEXPECTED, f"{state.sentence} {kept.on()}")
+        status = Exit(state.status) if 1 <= state.status <= max(Exit) else Exit.UNEXPECTED
+        on = f"Go on with: {state.ways[0]}" if state.ways else kept.on()
+        raise error_of(status, f"{state.sentence} {on}")
     return going.said(kept, attending.ended(state, left.spent), as_json)
 
 

@@ -16,12 +16,13 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING, Protocol
 
 from hhd.base.dialogue import Decision, Dialogue, Read, dialogue
-from hhd.base.errors import Exit
+from hhd.base.errors import Exit, RefusedError
 from hhd.base.text import short, visible
 from hhd.cli.hand import Hand
 from hhd.cli.lines import columns
 from hhd.cli.paint import Ink
 from hhd.cli.screen import Row, Screen, terminal_columns
+from hhd.cli.telling import ID_CHARS
 from hhd.cli.wakeups import Wakeups
 from hhd_protocol import live
 
@@ -53,6 +54,8 @@ class Left:
     how: How
     state: live.State | None
     spent: live.Spent
+    asked: bool
+    """It waits for a person."""
 
 
 class View(Protocol):
@@ -124,7 +127,7 @@ class Watch:
         finally:
             self._screen.erase()
             self._screen.end_line()
-        return Left(how=self._left, state=self._state, spent=self._spent)
+        return Left(how=self._left, state=self._state, spent=self._spent, asked=self._asked is not None)
 
     def _ready(self) -> Sequence[Attending | Wakeups | Hand]:
         if self._end.unread:
@@ -158,6 +161,8 @@ class Watch:
                     self._settled(event)
                 case live.State():
                     self._view.happened(event)
+                    if event.name == "running" and event.sentence:  # Not by the daemon, which hears nothing of it.
+                        raise RefusedError(f"{event.sentence} Nothing was changed.")
                     self._state = event
                 case live.Keys():
                     self._elsewhere.pop(event.by, None)
@@ -219,19 +224,18 @@ class Watch:
         except StopIteration as done:
             self._asked = None
             decision: Decision | None = done.value
-            if decision is None:
-                self._put_off(asked.question)
+            if decision is None:  # Whoever puts it off, or is not there, leaves; it stays asked.
+                self._leave_waiting("It needs your yes before it runs.", status=int(Exit.REFUSED))
             else:
                 self._end.answer(asked.question, shown=decision.seen, choice=decision.choice, message=decision.message)
                 self._state = None
 
-    def _put_off(self, question: live.Question) -> None:
-        self._end.answer(question, shown=b"", choice="later")
-
     def _leave_waiting(self, sentence: str, *, status: int) -> None:
-        """Nobody is here who could answer, so this terminal leaves; what is asked stays asked."""
+        """Leave without an answer; what is asked stays asked, of others who are there, and of who comes later."""
+        name = short(self._end.name, ID_CHARS)
+        ways = (f"hhd approve {name}, or hhd deny {name}",) if status == Exit.REFUSED else ()
         self._asked = None
-        self._state = live.State(name="waiting", sentence=sentence, ways=(), effect="", status=status)
+        self._state = live.State(name="waiting", sentence=sentence, ways=ways, effect="", status=status)
         self._left = How.RESTED
 
     def _listen(self, listening: live.Listening) -> None:
@@ -292,9 +296,11 @@ class Watch:
                 self._put(line)
             elif line is None:
                 self._leave_waiting("It waits for your words.", status=asked.status)
-            elif line.strip() or not hand.terminal:
+            elif line.strip():
                 self._say(line)
                 self._asked, self._state = None, None
+            else:
+                self._show_prompt()
 
     def _record(self, asked: _Asked, line: str | None) -> None:
         """Let what was typed stand on the screen, if it does not already."""
