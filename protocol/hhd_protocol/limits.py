@@ -321,7 +321,7 @@ LINK_WINDOW_BYTES = 2 * LINK_MESSAGE_BYTES_MAX
 LINK_CHANNELS_MAX = 32
 """Channels of one link that its peer opened: there are seven machines, and live sessions are watched on one each."""
 
-GROUP_RECORD_BYTES_MAX = 1024 * 1024
+GROUP_RECORD_BYTES_MAX = 768 * 1024
 """One record of the group: a revocation that names 10,000 sessions has 700 KB; more are named by another one."""
 
 GROUP_SEEN_MAX = 256
@@ -391,3 +391,27 @@ HANDOFF_ROUNDS_MAX = 8
 
 HANDOFF_NEAR_MS = 50
 """A round that took no longer: what is missing by then takes about as long, and the pause may begin."""
+
+PAIRING_CODE_MS = 5 * 60_000
+"""A code that nobody guessed: time to walk to the other device, and no longer."""
+
+PAIRING_MS_MAX = 3 * 60_000
+"""From a guess to the end of pairing: two people compare three words in it."""
+
+PAIRING_LOCKED_MS = 30_000
+"""How long an address waits after its first failure; each further one doubles it."""
+
+PAIRING_LOCKED_MS_MAX = 60 * 60_000
+"""At most an hour: a person who mistyped often is not shut out for a day."""
+
+PAIRING_ADDRESSES_MAX = 1024
+"""Addresses whose failures are remembered: more are an attack, and the oldest are forgotten."""
+
+PAIRING_MESSAGE_BYTES_MAX = 1000 * 1024
+"""One message of pairing: a record of the group, or several small ones, and less than what a link carries at once."""
+
+PAIRING_BATCH_BYTES = 128 * 1024
+"""Records that are sent together when they are small."""
+
+PAIRING_RECORDS_BYTES_MAX = 128 * 1024 * 1024
+"""All records that one side sends: sixteen times what one device may have signed."""
