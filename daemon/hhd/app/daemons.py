@@ -2,24 +2,29 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
-from typing import TYPE_CHECKING
+from collections.abc import Callable, Iterator
+from typing import TYPE_CHECKING, TypeVar
 
 from hhd.app import sessions
 
 if TYPE_CHECKING:
     from pathlib import Path
 
+    from hhd.node.answers.health import Health, Reloaded
     from hhd.node.answers.status import Status
+    from hhd.node.logs import Line
     from hhd.node.purging import Purge
     from hhd.node.services import Installed
+
+T = TypeVar("T")
 
 
 def run(ready: Callable[[], None]) -> None:
     """Be the daemon until it is told to end; `ready` is called once it listens."""
-    from hhd.base import notify
-    from hhd.node import daemon, overview
+    from hhd.base import log, notify
+    from hhd.node import beginning, daemon, logs, overview
     from hhd.node.lanes import Lanes
+    from hhd.node.service import Part
     from hhd.node.tending import Tending
     from hhd.node.verbs import Verbs
     from hhd.node.workers import Workers
@@ -30,14 +35,18 @@ def run(ready: Callable[[], None]) -> None:
         overview=lambda query, with_archived: overview.overview(query, with_archived=with_archived),
         lanes=lanes,
     )
-    tending = Tending(manager=notify.from_environment())
+    tending = Tending(manager=notify.from_environment(), kept=log.to(logs.log_folder()))
     workers = Workers(opened=sessions.control_here, lanes=lanes)
+    parts: list[Part] = [verbs, workers, tending]
+    tending.known = frozenset(name for part in parts for name in part.verbs()) | {"status", "down"}
 
     def listening() -> None:
         ready()
         tending.ready()
 
-    daemon.run(parts=[verbs, workers, tending], ready=listening, lanes=lanes)
+    with logs.life():
+        beginning.prepare()
+        daemon.run(parts=parts, ready=listening, lanes=lanes, says=tending.says, ended=tending.ended)
 
 
 def up() -> tuple[Status, bool]:
@@ -102,3 +111,55 @@ def purge(shown: Purge) -> Purge:
     from hhd.node import purging
 
     return purging.purge(shown)
+
+
+def log_lines(count: int) -> list[Line]:
+    """The last lines of the daemon's log."""
+    from hhd.node import logs
+
+    return logs.last(count)
+
+
+def log_lines_as_they_come(count: int, wait: Callable[[], bool]) -> Iterator[Line]:
+    """The last lines of the daemon's log, and those that come, until `wait` returns False."""
+    from hhd.node import logs
+
+    return logs.follow(count, wait)
+
+
+def measures() -> str:
+    """What is measured of the daemon, as Prometheus reads it; raises RefusedError where none runs."""
+    return _asking("metrics", str)
+
+
+def health() -> Health:
+    """How the daemon is; raises RefusedError where none runs."""
+    from hhd.node.answers.health import Health
+
+    return _asking("health", Health)
+
+
+def reload() -> Reloaded:
+    """Let the daemon read the configuration anew; raises RefusedError for a bad one, or where no daemon runs."""
+    from hhd.node.answers.health import Reloaded
+
+    return _asking("reload", Reloaded, changes=True)
+
+
+def restart() -> tuple[Status, bool]:
+    """End the daemon, in order, and start it anew; what it says of itself, and whether one ran before."""
+    from hhd.base.paths import data_folder
+    from hhd.node import services, starting
+
+    return starting.restart(sessions.daemon_link, services.of(data_folder()))
+
+
+def _asking(verb: str, wanted: type[T], *, changes: bool = False) -> T:
+    from hhd.base.errors import RefusedError
+    from hhd.node.asking import Asking
+
+    link = sessions.daemon_link()
+    if link is None:
+        raise RefusedError("No daemon runs here; hhd up starts one.")
+    with link:
+        return Asking(link).ask(verb, wanted, changes=changes)

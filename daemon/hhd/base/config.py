@@ -1,4 +1,4 @@
-"""The configuration of this device: one TOML file, `config.toml`, read afresh by each command.
+"""The configuration of this device: one TOML file, `config.toml`, read afresh by each command, held by the daemon.
 
 Every key is in `TABLES` with its kind, default and meaning; `document()` writes the commented file that a person
 starts from. What is not in the table is refused by name and never ignored: a misspelt limit that silently does nothing
@@ -168,13 +168,35 @@ def path() -> Path:
     return config_folder() / "config.toml"
 
 
+_held: Config | None = None
+
+
+def hold() -> Config:
+    """Read the configuration anew and let `load` answer with it from now on, whatever the file says later.
+
+    Raises RefusedError where it cannot be read: what was held before is still held.
+    """
+    global _held
+    _held = _load(path())
+    return _held
+
+
+def let_go() -> None:
+    """Read afresh again."""
+    global _held
+    _held = None
+
+
 def load(file: Path | None = None) -> Config:
-    """Read the configuration; a file that is not there is an empty one.
+    """Read the configuration, or return the one that is held; a file that is not there is an empty one.
 
     Raises RefusedError, with the place and the remedy, for a file that cannot be read, that others can read though it
     holds a credential, that is of a newer format, or that holds an unknown key or a value of the wrong kind.
     """
-    file = file or path()
+    return _held if _held is not None and file is None else _load(file or path())
+
+
+def _load(file: Path) -> Config:
     raw = _read(file)
     tree = _parsed(file, raw)
     number = tree.pop("format", 1 if raw else FORMAT)

@@ -8,7 +8,7 @@ import stat
 from collections.abc import Callable
 from pathlib import Path
 
-from hhd.base import files
+from hhd.base import files, log
 from hhd.base.errors import RefusedError
 
 Migration = Callable[[str], str]
@@ -40,6 +40,7 @@ def migrated(file: Path, text: str, number: int, wanted: int) -> str:
             f"{file} has format {number} and cannot be brought to format {wanted} ({error.strerror}); nothing was "
             "changed. Let hhd write there."
         ) from error
+    log.warn("config_migrated", format=number)
     return new
 
 

@@ -10,6 +10,11 @@ COMMANDS = {
     "config": ("hhd.cli.config", "Say where this device's configuration is, and what could stand in it."),
     "up": ("hhd.cli.up", "Start the daemon in the background."),
     "down": ("hhd.cli.down", "End the daemon."),
+    "restart": (
+        "hhd.cli.restart",
+        "End the daemon and start it anew, as after an upgrade.",
+    ),
+    "logs": ("hhd.cli.logs", "Show what the daemon noted; -f follows."),
     "status": ("hhd.cli.status", "Say whether the daemon runs."),
     "daemon": ("hhd.cli.daemon", "Be the daemon, in the foreground."),
     "run": ("hhd.cli.run", "Let the agent work in a folder."),

@@ -7,15 +7,23 @@ import json
 import click
 
 from hhd.app import daemons
+from hhd.base.errors import UsageError
 from hhd.base.text import visible
 from hhd.cli import telling
+from hhd.cli.lines import write
 from hhd.cli.telling import JSON
 
 
 @click.command("status")
+@click.option("--metrics", is_flag=True, help="Print what is measured of it, in the text format of Prometheus.")
 @JSON
-def command(as_json: bool) -> None:
-    """Say whether the daemon runs, and since when."""
+def command(metrics: bool, as_json: bool) -> None:
+    """Say whether the daemon runs, since when, and what a person may want to look at."""
+    if metrics:
+        if as_json:
+            raise UsageError("--metrics has a format of its own, without --json.")
+        write(daemons.measures())
+        return
     found = daemons.status()
     if as_json:
         if found is None:

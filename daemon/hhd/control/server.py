@@ -11,8 +11,9 @@ import asyncio
 import os
 import socket
 import sys
+import time
 from collections import deque
-from collections.abc import AsyncIterator, Coroutine
+from collections.abc import AsyncIterator, Callable, Coroutine
 from dataclasses import dataclass
 from typing import Any, Protocol
 
@@ -37,6 +38,11 @@ from hhd_protocol.limits import CONTROL_REQUEST_BYTES_MAX, CONTROL_SENTENCE_BYTE
 
 _KEEP: dict[str, Any] = {"cleanup_socket": False} if sys.version_info >= (3, 13) else {}
 """Who made the file of the socket removes it: that may be the service manager. Newer Pythons would."""
+
+
+Ended = Callable[[str, str, float, Exception | None], None]
+"""Told of each request that is over: its verb, how it ended (`done`, `cancelled`, `failed`, or the name of an exit
+status), how many seconds it took, and the error where it was nobody's who asked."""
 
 
 class Service(Protocol):
@@ -72,8 +78,10 @@ class Bounds:
 class Server:
     """Serves `service` to all who connect to a listening socket."""
 
-    def __init__(self, service: Service, *, hhd: str, bounds: Bounds | None = None) -> None:
-        self.service, self.bounds, self.hhd = service, bounds or Bounds(), hhd
+    def __init__(
+        self, service: Service, *, hhd: str, bounds: Bounds | None = None, ended: Ended = lambda *_: None
+    ) -> None:
+        self.service, self.bounds, self.hhd, self.ended = service, bounds or Bounds(), hhd, ended
         self.connections: dict[_Connection, None] = {}
         """In the order in which they came."""
         self._tasks: asyncio.TaskGroup | None = None
@@ -253,24 +261,30 @@ class _Connection(asyncio.Protocol):
 
     async def _done(self, request: Request) -> None:
         """Do one request and say what came of it."""
+        begun, how = time.monotonic(), "done"
+        fault: Exception | None = None
         try:
             said = self._raw(await self._outcome(request))
         except asyncio.CancelledError:
-            said = b""
+            said, how = b"", "cancelled"
             if request.id not in self.kept:
                 said = self._failed(request.id, _ENDING if self._server.ending else _CANCELLED, Exit.REFUSED)
         except UserError as error:
+            how = error.exit.name.lower()
             said = self._failed(request.id, str(error), error.exit)
         except TooLargeError:
             said = self._failed(request.id, "The answer does not fit a message, so it was not sent.", Exit.UNEXPECTED)
         except OSError as error:
+            how, fault = "failed", error
             place = f" ({error.filename})" if error.filename else ""
             said = self._failed(request.id, f"The system said: {error.strerror or error}{place}.", Exit.UNEXPECTED)
         except Exception as error:  # noqa: BLE001  The supervisor of all requests: one that fails costs no other one.
+            how, fault = "failed", error
             sentence = f"The daemon failed, which is a fault of hhd: {error!r:.500}"
             said = self._failed(request.id, sentence, Exit.UNEXPECTED)
         self.kept.discard(request.id)
         del self.tasks[request.id]
+        self._server.ended(request.verb, how, time.monotonic() - begun, fault)
         self._write(said)
         self._begin()
 

@@ -21,7 +21,7 @@ from hhd.base.paths import data_folder, private_folder
 from hhd.base.release import RELEASE
 from hhd.control import activation, place
 from hhd.control.address import LOCK_FILE
-from hhd.control.server import Bounds, Server
+from hhd.control.server import Bounds, Ended, Server
 from hhd.node.answers.status import Status
 from hhd.node.lanes import Lanes
 from hhd.node.service import STOP_SECONDS, Part, Table, Verb
@@ -31,12 +31,19 @@ LOCK_SECONDS = 1.0
 
 
 def run(
-    *, parts: Sequence[Part], ready: Callable[[], None], lanes: Lanes, says: Callable[[], tuple[str, ...]] = tuple
+    *,
+    parts: Sequence[Part],
+    ready: Callable[[], None],
+    lanes: Lanes,
+    says: Callable[[], tuple[str, ...]] = tuple,
+    ended: Ended = lambda *_: None,
 ) -> None:
     """Serve until a signal or `down` ends it; `ready` is called once it listens.
 
-    `says`: sentences for `hhd status`, asked each time. Raises RefusedError where a daemon runs already, or something
-    is in the way of its socket; OSError; and what a part raised, which ended the daemon.
+    `says`: sentences for `hhd status`, asked each time; `ended` is told of each request that is over.
+
+    Raises RefusedError where a daemon runs already, or something is in the way of its socket; OSError; and what a part
+    raised, which ended the daemon.
     """
     given = activation.inherited()
     data = private_folder(data_folder())
@@ -48,7 +55,7 @@ def run(
         listener = place.listen(path, backlog=Bounds().connections) if given is None else given
         try:
             lock.write(os.fsencode(path))
-            asyncio.run(_Daemon(listener, path, parts, lanes, says).live(ready))
+            asyncio.run(_Daemon(listener, path, parts, lanes, says, ended).live(ready))
         finally:
             listener.close()
             if given is None:  # Else whoever connects to it starts the next one.
@@ -67,12 +74,13 @@ class _Daemon:
         parts: Sequence[Part],
         lanes: Lanes,
         says: Callable[[], tuple[str, ...]],
+        ended: Ended,
     ) -> None:
         self._listener, self._path, self._parts, self._lanes, self._says = listener, path, parts, lanes, says
         self._since_ms = time.time_ns() // 1_000_000
         self._told, self._close = asyncio.Event(), asyncio.Event()
         own = {"status": Verb(self._status, changes=False), "down": Verb(self._down, changes=True)}
-        self._server = Server(Table(own, *(part.verbs() for part in parts)), hhd=RELEASE)
+        self._server = Server(Table(own, *(part.verbs() for part in parts)), hhd=RELEASE, ended=ended)
 
     async def live(self, ready: Callable[[], None]) -> None:
         """Live until told to end; then every part comes to rest while it is still served, and then nobody is."""

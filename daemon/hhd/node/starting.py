@@ -111,6 +111,22 @@ def down(link: Link, manager: Manager | None = None) -> bool:
     return True
 
 
+def restart(link: Link, manager: Manager | None = None) -> tuple[Status, bool]:
+    """End the daemon, in order, and start the hhd that is installed now; what it says of itself, and whether one ran.
+
+    Its sessions are paused, durably, and go on with the new one. Raises what `up` and `down` do.
+    """
+    ran = locks.held(data_folder() / LOCK_FILE)
+    if manager is not None and ran:
+        manager.restart()
+        running = status(link)
+        if running is None:
+            raise RefusedError("The service manager started the daemon, and it does not answer; hhd logs says more.")
+        return running, True
+    down(link, manager)
+    return up(link, manager)[0], ran
+
+
 def status(link: Link) -> Status | None:
     """Return what the daemon says of itself; None where none runs."""
     connection = link()

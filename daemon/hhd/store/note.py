@@ -36,6 +36,13 @@ def noted_device(folder: Path) -> str | None:
     )
 
 
+def noted_format(folder: Path) -> int | None:
+    """Return the format that the note says, None if there is no store; raises what `noted_device` does."""
+    if noted_device(folder) is None:
+        return None
+    return int((folder / FORMAT_FILE).read_bytes()[:200].split()[1])
+
+
 def note_device(folder: Path, device: DeviceId) -> None:
     """Write down, durably, that there is a store here and whose."""
     files.replace(folder / FORMAT_FILE, [_note(device)])

@@ -1,0 +1,22 @@
+"""What a daemon does before it listens: holds its configuration, and brings older formats to this one."""
+
+from __future__ import annotations
+
+from hhd.base import config, log
+from hhd.node import store
+from hhd.node.this_device import store_folder
+from hhd.store.database import FORMAT
+from hhd.store.note import noted_format
+
+
+def prepare() -> None:
+    """Hold the configuration, and migrate a store of an older format now: later, whoever asks first would wait for it.
+
+    Each is copied first (`config_format`, `store.database`), and the log says so. Raises RefusedError where either
+    cannot be read: there is nothing older to go on with.
+    """
+    config.hold()
+    number = noted_format(store_folder())
+    if number is not None and number < FORMAT:
+        with store.opened():
+            log.warn("store_migrated", format=number)
