@@ -415,3 +415,11 @@ PAIRING_BATCH_BYTES = 128 * 1024
 
 PAIRING_RECORDS_BYTES_MAX = 128 * 1024 * 1024
 """All records that one side sends: sixteen times what one device may have signed."""
+GOSSIP_BATCH_BYTES = 512 * 1024
+"""Records of the group in one message, unless one alone has more."""
+
+GOSSIP_MESSAGE_BYTES_MAX = 2 * 1024 * 1024
+"""One message about the group: one record of 1 MiB, or a batch and the one that ended it."""
+
+GOSSIP_ROUNDS_MAX = 16
+"""Times that a peer asks on one link which records are here: once, and later ones are sent unasked."""
