@@ -3,13 +3,17 @@
 from __future__ import annotations
 
 import json
+import os
+import signal
 from collections.abc import Iterator
 from pathlib import Path
 
 import pytest
-from tests.e2e.attached import Daemon, daemon
-from tests.e2e.lab import FIX, FIXED, needs_agent, repository, says, script, text
+from tests.e2e.attached import Daemon, daemon, until
+from tests.e2e.lab import FIX, FIXED, call, needs_agent, repository, says, script, text
 
+from hhd.base.errors import RefusedError, UsageError
+from hhd.node.leftovers import children
 from hhd_protocol import live
 
 pytestmark = needs_agent
@@ -44,3 +48,240 @@ def test_a_session_runs_in_a_process_of_its_own_and_who_attaches_hears_all_of_it
     assert late.transcript == first.transcript[5:]
     shown = json.loads(laptop.device.hhd("show", begun.session, "--json", cwd=repo).stdout)
     assert shown["turns"] == 2
+
+
+def once(number: int, more: str = "") -> dict[str, object]:
+    """A call whose doing is counted: a line in `done`."""
+    return call("bash", command=f"{more}echo {number} >> done")
+
+
+def done(repo: Path) -> list[str]:
+    return (repo / "done").read_text().split() if (repo / "done").exists() else []
+
+
+SLOW = "echo slow >> begun; until [ -e go ]; do sleep 0.02; done; "
+"""A command that runs until it may end."""
+
+
+def test_a_question_goes_to_all_the_first_answer_counts_and_the_others_hear_of_it(tmp_path: Path, repo: Path) -> None:
+    with daemon(tmp_path / "laptop", config="") as laptop:
+        model = script(laptop.device.home / "s.jsonl", [says(once(1)), says(once(2)), says(text("Done."))])
+        session = laptop.runs.begin("do it", folder=repo, model=model).session
+        one, other = laptop.attach(session, by="one"), laptop.attach(session, by="other")
+        asked = one.until(live.Question)
+        assert other.until(live.Question) == asked and "echo 1 >> done" in "".join(asked.pages)
+        with pytest.raises(RefusedError, match="not the text"):
+            laptop.runs.answer(session, asked.id, shown=bytes(32), choice="yes")
+        with pytest.raises(UsageError):
+            laptop.runs.answer(session, asked.id, shown=asked.shown, choice="sure")
+        assert not laptop.runs.answer(session, asked.id, shown=asked.shown, choice="later").counted
+        assert not done(repo)
+        first = laptop.runs.answer(session, asked.id, shown=asked.shown, choice="yes", by="other")
+        second = laptop.runs.answer(session, asked.id, shown=asked.shown, choice="no", by="one")
+        assert (first.counted, first.by, second.counted, second.by) == (True, "other", False, "other")
+        one.until(live.Settled, lambda said: (said.id, said.by, said.word) == (asked.id, "other", "yes"))
+        again = one.until(live.Question, lambda found: found.id != asked.id)
+        assert done(repo) == ["1"]
+        laptop.runs.answer(session, again.id, shown=again.shown, choice="no", message="not that", by="one")
+        one.until(live.Emitted, lambda said: b"not that" in said.piece)
+        one.until(live.Listening)
+        assert done(repo) == ["1"]
+
+
+def test_always_holds_while_the_session_runs_and_no_longer(tmp_path: Path, repo: Path) -> None:
+    with daemon(tmp_path / "laptop", config="") as laptop:
+        same = once(1)
+        model = script(laptop.device.home / "s.jsonl", [says(same), says(same), says(text("Well?")), says(same)])
+        session = laptop.runs.begin("do it", folder=repo, model=model).session
+        one = laptop.attach(session)
+        asked = one.until(live.Question)
+        assert asked.always
+        laptop.runs.answer(session, asked.id, shown=asked.shown, choice="always")
+        one.until(live.Listening)
+        assert done(repo) == ["1", "1"]
+        laptop.runs.pause(session)
+        assert laptop.runs.say(session, "again").how == "prompt"
+        one.until(live.Question, lambda found: found.id != asked.id)
+        assert done(repo) == ["1", "1"]
+
+
+def test_a_session_that_waits_long_has_no_process_and_words_and_an_answer_start_one(tmp_path: Path, repo: Path) -> None:
+    brief = "import hhd.node.workers as w; w.LINGER_SECONDS = 0.01"
+    with daemon(tmp_path / "laptop", config="", before=brief) as laptop:
+        model = script(laptop.device.home / "s.jsonl", [says(once(1)), says(text("And?")), says(text("Bye."))])
+        session = laptop.runs.begin("do it", folder=repo, model=model).session
+        one = laptop.attach(session)
+        assert one.state("waiting").status == 3
+        until(lambda: not laptop.workers())
+        late = laptop.attach(session)
+        asked = late.until(live.Question)
+        assert asked == one.of(live.Question)[-1] and late.state("waiting")
+        place = one.place
+        assert laptop.runs.answer(session, asked.id, shown=asked.shown, choice="yes", by="late").counted
+        assert one.until(live.State, lambda state: state.effect == "input", since=place).name == "waiting"
+        assert done(repo) == ["1"]
+        until(lambda: not laptop.workers())
+        heard = laptop.runs.say(session, "bye")
+        assert heard.how == "prompt"
+        one.until(live.Emitted, lambda said: b"Bye." in said.piece, since=place)
+        assert b'"bye"' in one.transcript
+
+
+def test_a_question_is_asked_again_by_the_next_daemon_and_answered_there(tmp_path: Path, repo: Path) -> None:
+    with daemon(tmp_path / "laptop", config="") as laptop:
+        model = script(laptop.device.home / "s.jsonl", [says(once(1)), says(text("Done."))])
+        session = laptop.runs.begin("do it", folder=repo, model=model).session
+        asked = laptop.attach(session).until(live.Question)
+        laptop.kill()
+        laptop.up()
+        again = laptop.attach(session)
+        question = again.until(live.Question)
+        assert (question.pages, question.shown) == (asked.pages, asked.shown)
+        laptop.runs.answer(session, question.id, shown=question.shown, choice="yes")
+        again.until(live.Listening)
+        assert done(repo) == ["1"]
+
+
+def test_a_pause_is_durable_and_going_on_goes_on(laptop: Daemon, repo: Path) -> None:
+    model = script(
+        laptop.device.home / "s.jsonl", [says(once(1)), says(once(2, SLOW)), says(once(3)), says(text("Done."))]
+    )
+    session = laptop.runs.begin("do it", folder=repo, model=model).session
+    one = laptop.attach(session)
+    until((repo / "begun").exists)
+    assert laptop.runs.go_on(session).fresh is False
+    rested = laptop.runs.pause(session)
+    assert rested.state == "paused" and not laptop.workers()
+    shown = json.loads(laptop.device.hhd("show", session, "--json", cwd=repo).stdout)
+    assert shown["state"] == "paused" and done(repo) == ["1"]
+    assert laptop.runs.pause(session).state == "paused"  # Again changes nothing.
+    laptop.kill()
+    laptop.up()
+    assert laptop.attach(session).state("paused")  # Who paused it does not find it running.
+    assert not laptop.workers()
+    assert laptop.runs.go_on(session, model=model).fresh
+    assert laptop.attach(session).until(live.Listening)
+    assert done(repo) == ["1", "3"]  # The second was ended by the pause, and the session was told.
+    assert one.state("paused")
+
+
+@pytest.mark.parametrize("how", ["TERM", "KILL"])
+def test_what_ran_when_the_daemon_ended_goes_on_when_it_starts_and_does_nothing_twice(
+    how: str, laptop: Daemon, repo: Path
+) -> None:
+    slow = script(
+        laptop.device.home / "slow.jsonl", [says(once(1)), says(once(2, SLOW)), says(once(3)), says(text("Done."))]
+    )
+    other = laptop.runs.begin(
+        "wait here", folder=repo, model=script(laptop.device.home / "w.jsonl", [says(text("So?"))])
+    )
+    laptop.attach(other.session).until(live.Listening)
+    session = laptop.runs.begin("do it", folder=repo, model=slow).session
+    one = laptop.attach(session)
+    until((repo / "begun").exists)
+    assert len(laptop.workers()) >= 1
+    laptop.kill(getattr(signal, f"SIG{how}"))
+    if how == "TERM":
+        assert "goes on when the daemon starts" in one.state("paused").sentence
+    (repo / "go").touch()
+    laptop.up()
+    again = laptop.attach(session)
+    again.until(live.Listening)
+    assert b"Done." in again.transcript
+    assert done(repo) in (["1", "3"], ["1", "2", "3"])
+    assert (repo / "begun").read_text() == "slow\n"
+    assert laptop.attach(other.session).until(live.Listening)
+
+
+def test_a_worker_that_is_killed_is_not_started_again_and_its_session_says_so(laptop: Daemon, repo: Path) -> None:
+    model = script(laptop.device.home / "s.jsonl", [says(once(1)), says(once(2, SLOW)), says(text("Done."))])
+    session = laptop.runs.begin("do it", folder=repo, model=model).session
+    one = laptop.attach(session)
+    until((repo / "begun").exists)
+    (worker,) = laptop.workers()
+    os.kill(worker, signal.SIGKILL)
+    ended = one.state("ended")
+    assert "SIGKILL" in ended.sentence and ended.status == 1
+    until(lambda: not laptop.workers())
+    shown = json.loads(laptop.device.hhd("show", session, "--json", cwd=repo).stdout)
+    assert shown["state"] == "cut off" and "SIGKILL" in shown["waiting"]
+    laptop.kill()
+    laptop.up()
+    assert laptop.attach(session).state("ended") and not laptop.workers()
+    assert laptop.runs.go_on(session, model=model).fresh
+    uncertain = laptop.attach(session).until(live.State, lambda state: state.name == "waiting")
+    assert uncertain.status == 5 and (repo / "begun").read_text() == "slow\n"
+    (repo / "go").touch()
+    laptop.runs.go_on(session, settle=("did-not-run", ""), model=model)
+    laptop.attach(session).until(live.Listening)
+    assert done(repo) == ["1", "2"]
+
+
+def test_what_a_command_left_running_ends_with_its_worker(tmp_path: Path, repo: Path) -> None:
+    leave = "(setsid sh -c 'echo $$ > left; sleep 1000' &) ; until [ -s left ]; do sleep 0.01; done"
+    with daemon(tmp_path / "laptop", config=UNWALLED) as laptop:
+        model = script(laptop.device.home / "s.jsonl", [says(call("bash", command=leave)), says(text("Done."))])
+        session = laptop.runs.begin("do it", folder=repo, model=model).session
+        laptop.attach(session).until(live.Listening)
+        left = int((repo / "left").read_text())
+        if Path(f"/proc/{left}").exists():  # It is below its worker, not below the first process of the system.
+            assert left in children(laptop.workers()[0])
+        laptop.runs.pause(session)
+        until(lambda: not Path(f"/proc/{left}").exists())
+
+
+UNWALLED = '[policy]\nallow = ["bash", "write", "edit"]\n[policy.sandbox]\nuse = "off"\n'
+
+
+def test_steering_is_heard_at_the_next_step_and_keys_are_seen_by_the_others(laptop: Daemon, repo: Path) -> None:
+    model = script(laptop.device.home / "s.jsonl", [says(once(1, SLOW)), says(text("I hear."))])
+    session = laptop.runs.begin("do it", folder=repo, model=model).session
+    one, other = laptop.attach(session, by="one"), laptop.attach(session, by="other")
+    until((repo / "begun").exists)
+    laptop.runs.keys(session, "not th\x1b[31m\u202e", by="one")
+    keys = other.until(live.Keys)
+    assert keys.by == "one" and "\x1b" not in keys.line and "\u202e" not in keys.line and keys.line.startswith("not th")
+    assert laptop.runs.say(session, "not that file", by="one").how == "steering"
+    assert other.until(live.Said) == live.Said(by="one", text="not that file")
+    (repo / "go").touch()
+    one.until(live.Emitted, lambda said: b"not that file" in said.piece)
+    one.until(live.Listening)
+    assert not one.of(live.Keys) and not one.of(live.Said)
+
+
+def test_what_cannot_be_driven_is_refused_and_does_not_run_later(laptop: Daemon, repo: Path, tmp_path: Path) -> None:
+    with pytest.raises(RefusedError, match="cannot be used as a workspace"):
+        laptop.runs.begin("do it", folder=tmp_path / "gone", model="scripted:demo.jsonl")
+    model = script(laptop.device.home / "s.jsonl", [says(text("Done."))])
+    session = laptop.runs.begin("do it", folder=repo, model=model).session
+    laptop.attach(session).until(live.Listening)
+    laptop.runs.pause(session)
+    repo.rename(tmp_path / "moved")
+    for _ in range(2):
+        with pytest.raises(RefusedError, match="cannot be used as a workspace"):
+            laptop.runs.go_on(session)
+    laptop.kill()
+    laptop.up()
+    assert laptop.runs.go_on(session, folder=tmp_path / "moved", model=model).fresh
+    for name in ("nothing", ""):
+        with pytest.raises((RefusedError, UsageError)):
+            laptop.runs.go_on(name)
+
+
+def test_one_that_does_not_read_loses_only_what_is_of_its_moment(laptop: Daemon, repo: Path) -> None:
+    many = [says(text(f"{n} " + "word " * 4000), call("read", path="doubles.py")) for n in range(120)]
+    model = script(laptop.device.home / "s.jsonl", [*many, says(text("Done."))])
+    session = laptop.runs.begin("do it", folder=repo, model=model).session
+    deaf = laptop.runs.attach(session)
+    assert isinstance(next(deaf), live.Attached)
+    one = laptop.attach(session)
+    one.until(live.Listening)  # Nobody waited for the deaf one.
+    whole, events = b"", []
+    for event in deaf:
+        events.append(event)
+        if isinstance(event, live.Emitted):
+            assert event.position == len(whole)
+            whole += event.piece
+        if isinstance(event, live.Listening):
+            break
+    assert whole == one.transcript and isinstance(events[-1], live.Listening)

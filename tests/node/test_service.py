@@ -76,7 +76,7 @@ def lived(part: Greeter) -> Iterator[tuple[Asking, list[BaseException]]]:
 
     def live() -> None:
         try:
-            daemon.run(parts=[part], ready=up.set, lanes=Lanes(), says=lambda: ("All is well.",))
+            daemon.run(parts=[part], ready=up.set, lanes=Lanes(), says=lambda _: ("All is well.",))
         except BaseException as error:  # noqa: BLE001  It is what the test looks at.
             raised.append(error)
 

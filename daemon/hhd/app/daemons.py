@@ -22,7 +22,8 @@ T = TypeVar("T")
 def run(ready: Callable[[], None]) -> None:
     """Be the daemon until it is told to end; `ready` is called once it listens."""
     from hhd.base import log, notify
-    from hhd.node import beginning, daemon, logs, overview
+    from hhd.node import ancestry, beginning, daemon, logs, overview
+    from hhd.node.ancestry import Ancestry
     from hhd.node.lanes import Lanes
     from hhd.node.service import Part
     from hhd.node.tending import Tending
@@ -37,6 +38,7 @@ def run(ready: Callable[[], None]) -> None:
     )
     tending = Tending(manager=notify.from_environment(), kept=log.to(logs.log_folder()))
     workers = Workers(opened=sessions.control_here, lanes=lanes)
+    tending.noted.append(lambda: [workers.trouble] if workers.trouble else [])
     parts: list[Part] = [verbs, workers, tending]
     tending.known = frozenset(name for part in parts for name in part.verbs()) | {"status", "down"}
 
@@ -46,7 +48,14 @@ def run(ready: Callable[[], None]) -> None:
 
     with logs.life():
         beginning.prepare()
-        daemon.run(parts=parts, ready=listening, lanes=lanes, says=tending.says, ended=tending.ended)
+        daemon.run(
+            parts=parts,
+            ready=listening,
+            lanes=lanes,
+            says=lambda folder: (ancestry.said(folder), *tending.says()),
+            ended=tending.ended,
+            refuses=Ancestry().refuses,
+        )
 
 
 def up() -> tuple[Status, bool]:

@@ -79,9 +79,16 @@ class Server:
     """Serves `service` to all who connect to a listening socket."""
 
     def __init__(
-        self, service: Service, *, hhd: str, bounds: Bounds | None = None, ended: Ended = lambda *_: None
+        self,
+        service: Service,
+        *,
+        hhd: str,
+        bounds: Bounds | None = None,
+        ended: Ended = lambda *_: None,
+        refuses: Callable[[socket.socket], str | None] = lambda _: None,
     ) -> None:
         self.service, self.bounds, self.hhd, self.ended = service, bounds or Bounds(), hhd, ended
+        self.refuses = refuses
         self.connections: dict[_Connection, None] = {}
         """In the order in which they came."""
         self._tasks: asyncio.TaskGroup | None = None
@@ -153,6 +160,8 @@ class _Connection(asyncio.Protocol):
         self.kept: set[int] = set()
         """Of these, those that are done whatever happens: they may change something."""
         self.greeted = self._let_in = False
+        self._refused: str | None = None
+        """Why everything that it asks is."""
         self.lost: asyncio.Future[None] = asyncio.get_running_loop().create_future()
 
     @property
@@ -171,6 +180,7 @@ class _Connection(asyncio.Protocol):
             transport.abort()
             return
         self._let_in = True
+        self._refused = self._server.refuses(transport.get_extra_info("socket"))
         bounds = self._server.bounds
         transport.set_write_buffer_limits(high=bounds.waiting_bytes)
         self._wait_at_most(bounds.hello_seconds)
@@ -289,6 +299,8 @@ class _Connection(asyncio.Protocol):
         self._begin()
 
     async def _outcome(self, request: Request) -> Answer | End:
+        if self._refused is not None:
+            raise RefusedError(self._refused)
         if self._version is None and not (request.verb in control.EVERLASTING and not request.arguments):
             raise RefusedError("This hhd and the daemon that runs have no version in common; nothing was changed.")
         doing = self._server.service.do(request.verb, request.arguments)

@@ -35,12 +35,14 @@ def run(
     parts: Sequence[Part],
     ready: Callable[[], None],
     lanes: Lanes,
-    says: Callable[[], tuple[str, ...]] = tuple,
+    says: Callable[[Path], tuple[str, ...]] = lambda _: (),
     ended: Ended = lambda *_: None,
+    refuses: Callable[[socket.socket], str | None] = lambda _: None,
 ) -> None:
     """Serve until a signal or `down` ends it; `ready` is called once it listens.
 
-    `says`: sentences for `hhd status`, asked each time; `ended` is told of each request that is over.
+    `says`: sentences for `hhd status`, of the folder of the socket; asked each time, in a thread. `ended` is told of
+    each request that is over. `refuses`: why one who connected is refused whatever it asks, None where it is not.
 
     Raises RefusedError where a daemon runs already, or something is in the way of its socket; OSError; and what a part
     raised, which ended the daemon.
@@ -55,7 +57,7 @@ def run(
         listener = place.listen(path, backlog=Bounds().connections) if given is None else given
         try:
             lock.write(os.fsencode(path))
-            asyncio.run(_Daemon(listener, path, parts, lanes, says, ended).live(ready))
+            asyncio.run(_Daemon(listener, path, parts, lanes, says, ended, refuses).live(ready))
         finally:
             listener.close()
             if given is None:  # Else whoever connects to it starts the next one.
@@ -73,14 +75,16 @@ class _Daemon:
         path: Path,
         parts: Sequence[Part],
         lanes: Lanes,
-        says: Callable[[], tuple[str, ...]],
+        says: Callable[[Path], tuple[str, ...]],
         ended: Ended,
+        refuses: Callable[[socket.socket], str | None],
     ) -> None:
         self._listener, self._path, self._parts, self._lanes, self._says = listener, path, parts, lanes, says
         self._since_ms = time.time_ns() // 1_000_000
         self._told, self._close = asyncio.Event(), asyncio.Event()
         own = {"status": Verb(self._status, changes=False), "down": Verb(self._down, changes=True)}
-        self._server = Server(Table(own, *(part.verbs() for part in parts)), hhd=RELEASE, ended=ended)
+        table = Table(own, *(part.verbs() for part in parts))
+        self._server = Server(table, hhd=RELEASE, ended=ended, refuses=refuses)
 
     async def live(self, ready: Callable[[], None]) -> None:
         """Live until told to end; then every part comes to rest while it is still served, and then nobody is."""
@@ -119,7 +123,7 @@ class _Daemon:
             since_ms=self._since_ms,
             socket=str(self._path),
             connections=len(self._server.connections),
-            says=self._says(),
+            says=await asyncio.to_thread(self._says, self._path.parent),
         )
 
     async def _down(self) -> bool:

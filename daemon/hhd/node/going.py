@@ -45,7 +45,7 @@ class Going:
     session: SessionId
     audience: Audience = field(default_factory=Audience)
     turn: asyncio.Lock = field(default_factory=asyncio.Lock)
-    rested: asyncio.Event = field(default_factory=asyncio.Event)
+    rested: asyncio.Event = field(default_factory=lambda: _set(asyncio.Event()))
     hand: Hand = field(default_factory=Hand)
     folder: Path | None = None
     chosen_model: str | None = None
@@ -72,8 +72,10 @@ class Going:
     @property
     def idle(self) -> bool:
         """Whether nothing of it has to be kept."""
-        nothing = self.worker is None and not len(self.audience) and not self.unheard and not self.turn.locked()
-        return nothing and self.ask is None and self.hand == Hand()
+        if self.worker is not None or self.turn.locked() or len(self.audience) or self.unheard:
+            return False
+        soon = self.state is not None and self.state.name == "running"  # It is about to be started.
+        return not soon and self.ask is None and self.hand == Hand()
 
     def tell(self, event: live.Event) -> None:
         """Tell who is attached, and note how things are."""
@@ -107,3 +109,8 @@ class Going:
             word = self.unheard.popleft()
             if not word.heard.done():
                 word.heard.set_result(None)
+
+
+def _set(event: asyncio.Event) -> asyncio.Event:
+    event.set()
+    return event

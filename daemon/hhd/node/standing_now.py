@@ -24,6 +24,8 @@ def standing_now(
 
 def _state(found: Listed) -> live.State:
     shown = found.id.hex()[:ID_SHOWN]
+    if found.state is State.PAUSED and found.waiting:  # Its process ended before it made a step.
+        found = found._replace(state=State.CUT_OFF)
     name, sentence, way, status = {
         State.RUNNING: ("running", "Another process of yours runs it; what it does is told there.", "", Exit.DONE),
         State.WAITING: ("waiting", _waits(found), "", Exit.DONE if found.waiting == "input" else Exit.REFUSED),

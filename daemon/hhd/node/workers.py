@@ -81,6 +81,10 @@ class Workers:
         self._some = asyncio.Event()
         self._tasks: asyncio.TaskGroup | None = None
         self._stopping = False
+        self._noted = asyncio.Event()
+        """What should run is known."""
+        self.trouble = ""
+        """What the person should know of this part, as a sentence."""
         self.on_step: list[Callable[[SessionId], None]] = []
         """Called after each durable step of a session."""
         self.environment_for: Callable[[SessionId], Mapping[str, str] | None] = lambda _: None
@@ -148,10 +152,15 @@ class Workers:
             going.worker.kill()
 
     async def _go_on_with_noted(self) -> None:
-        notes = await self._store(lambda control: should_run.noted(control.store))
         assert self._tasks is not None
-        for one in notes:
-            self._tasks.create_task(self._go_on_with(one))
+        try:
+            for one in await self._store(lambda control: should_run.noted(control.store)):
+                self._going(one.session).tell(_state("running", "It goes on, as before the daemon ended."))
+                self._tasks.create_task(self._go_on_with(one))
+        except UserError as error:  # Damage of the store is no reason not to be asked about it.
+            self.trouble = f"What ran before this daemon began is not known: {error}"
+        finally:
+            self._noted.set()
 
     async def _go_on_with(self, one: Note) -> None:
         going = self._going(one.session)
@@ -183,14 +192,18 @@ class Workers:
         `folder`, `model`: None as in `should_run.Note`. Raises UserError where it cannot be driven.
         """
         going = self._going(session)
-        async with going.turn:
-            if going.worker is not None:
-                return False
-            going.folder, going.chosen_model, going.starts = folder, model, 0
-            if environment is not None or key is not None:
-                going.hand = handed.hand(environment, key)
-            await self._start(going, settle, PATIENCE_SECONDS)
-            return True
+        try:
+            async with going.turn:
+                if going.worker is not None:
+                    return False
+                going.folder, going.chosen_model, going.starts = folder, model, 0
+                if environment is not None or key is not None:
+                    going.hand = handed.hand(environment, key)
+                await self._start(going, settle, PATIENCE_SECONDS)
+                return True
+        except (UserError, OSError):
+            await going.rested.wait()  # Before it is said that it does not run, it is written that it should not.
+            raise
 
     async def pause(self, session: SessionId) -> live.State | None:
         """Pause a session, durable when this returns; how it is then, None where it did not run here."""
@@ -594,6 +607,7 @@ class Workers:
 
     async def _session(self, name: str) -> SessionId:
         """The session that `name` means; one that is at hand, by its id, without the store."""
+        await self._noted.wait()
         if len(name) == 64:
             with contextlib.suppress(ValueError):
                 session = SessionId(StatementId(bytes.fromhex(name)))
@@ -604,6 +618,7 @@ class Workers:
     async def _found(self, name: str) -> Listed:
         from hhd.node import naming
 
+        await self._noted.wait()
         return await self._look_in(lambda control: naming.session(control.store, name))
 
     async def _store(self, act: Callable[[ControlService], T]) -> T:
