@@ -164,11 +164,18 @@ class WrappedKey(NamedTuple):
 def wrap(
     key: bytes, *, family: FamilyId, epoch: EpochId | None, to_public: bytes, by_seed: bytes, ephemeral_secret: bytes
 ) -> WrappedKey:
-    """Seal `key` to the Ed25519 key `to_public`; `ephemeral_secret` is 32 random bytes, used this once."""
+    """Seal `key` to the Ed25519 key `to_public`; `ephemeral_secret` is 32 random bytes, used this once.
+
+    Raises SealError if `to_public` is no point that a key could be.
+    """
     ephemeral = sodium.crypto_scalarmult_base(ephemeral_secret)
-    target = sodium.crypto_sign_ed25519_pk_to_curve25519(to_public)
     to, by = device_id(to_public), device_id(public_key(by_seed))
-    one_use = _wrapping_key(sodium.crypto_scalarmult(ephemeral_secret, target), ephemeral, target)
+    try:
+        target = sodium.crypto_sign_ed25519_pk_to_curve25519(to_public)
+        shared = sodium.crypto_scalarmult(ephemeral_secret, target)
+    except (CryptoError, RuntimeError) as error:
+        raise SealError("the key of the target is not one") from error
+    one_use = _wrapping_key(shared, ephemeral, target)
     box = seal(one_use, _ONE_USE_NONCE, key, ad=_wrap_ad(family, epoch, to, by))
     bare = WrappedKey(family=family, epoch=epoch, to=to, by=by, ephemeral=ephemeral, box=box, signature=b"")
     signature = sign(by_seed, "wrapped-key", encode(_wrap_fields(bare)))

@@ -54,6 +54,8 @@ class Database:
     """A connection with explicit, re-entrant transactions. Used by one thread at a time."""
 
     def __init__(self, folder: Path, connection: sqlite3.Connection) -> None:
+        self.undone: Callable[[], None] = lambda: None
+        """Called when a transaction was undone: what was read within it may never have been."""
         self.folder, self._connection, self._depth, self._pid = folder, connection, 0, os.getpid()
         self._changes: dict[int, list[int]] = {}
 
@@ -164,6 +166,7 @@ class Database:
             if failed:
                 with contextlib.suppress(sqlite3.Error):
                     self._connection.execute("ROLLBACK")
+                self.undone()
 
     @contextlib.contextmanager
     def snapshot(self) -> Iterator[None]:

@@ -10,7 +10,7 @@ from hhd.store.rows import Rows, decoded
 from hhd_protocol.codec import Value, encode
 from hhd_protocol.crypto import KEY_BYTES, WrappedKey, unwrap, wrap
 from hhd_protocol.errors import FormatError
-from hhd_protocol.ids import EpochId, FamilyId
+from hhd_protocol.ids import DeviceId, EpochId, FamilyId
 
 FAMILY = "family"
 _TABLE = FAMILY
@@ -50,8 +50,16 @@ class Family:
 class Families:
     """The families of one store, kept in its rows."""
 
-    def __init__(self, rows: Rows, random: Callable[[int], bytes]) -> None:
-        self._rows, self._random = rows, random
+    def __init__(
+        self,
+        rows: Rows,
+        random: Callable[[int], bytes],
+        *,
+        device: DeviceId,
+        era: Callable[[], bytes | None],
+    ) -> None:
+        """`device`: this one. `era`: what all revocations that count here come to, None before the first."""
+        self._rows, self._random, self._device, self._era = rows, random, device, era
         self._known: dict[FamilyId, Family] = {}
 
     def create(self, epoch: EpochId, family: FamilyId | None = None) -> Family:
@@ -81,12 +89,27 @@ class Families:
             return False
         return True
 
+    def current(self, family: FamilyId) -> Family:
+        """Return a family to seal under: after a revocation a new epoch begins here (`group.md`, Keys).
+
+        Raises MissingError.
+        """
+        found = self.get(family)
+        era = self._era()
+        if era is None:
+            return found
+        from hhd_protocol.group.eras import epoch_of  # Who never revoked a device needs none of it.
+
+        epoch = epoch_of(era, self._device, family)
+        return found if found.epoch == epoch else self.begin_epoch(family, epoch)
+
     def begin_epoch(self, family: FamilyId, epoch: EpochId) -> Family:
-        """Add a fresh key, named by the record that began its epoch, and seal under it from now on."""
-        old = self.get(family)
-        if epoch in old.epochs:
-            return old
-        return self._keep(replace(old, epochs={**old.epochs, epoch: self._random(KEY_BYTES)}, epoch=epoch))
+        """Seal under `epoch` from now on, whose key is made unless it is here."""
+        with self._rows.transaction():
+            self._known.pop(family, None)  # Another process may have made that very key.
+            old = self.get(family)
+            key = old.epochs.get(epoch) or self._random(KEY_BYTES)
+            return self._keep(replace(old, epochs={**old.epochs, epoch: key}, epoch=epoch))
 
     def accept(self, keys: list[WrappedKey], *, by_public: bytes, seed: bytes, current: EpochId) -> Family:
         """Keep keys that a full member wrapped for this device; within a transaction.

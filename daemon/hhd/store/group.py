@@ -1,8 +1,8 @@
 """What the devices of one person share as one document, kept in pieces that are sealed under the group's key.
 
-The key is this store's own until there is a group to get one from; what is sealed under it then is sealed anew under
-the group's by the next `replace`. Rows are sealed under the device's key as well, like all of them. Every piece is
-kept twice: one damaged page of the file costs nothing.
+The key is this store's own until there is a group to get one from; what is sealed under it is sealed anew then. Rows
+are sealed under the device's key as well, like all of them. Every piece is kept twice: one damaged page of the file
+costs nothing.
 """
 
 from __future__ import annotations
@@ -40,7 +40,7 @@ class GroupDocument:
         if not count:
             return [], 0
         try:
-            key = self._key()
+            key = self.key()
         except DamagedStoreError:
             return [], count
         found = []
@@ -62,7 +62,7 @@ class GroupDocument:
         """Keep this piece instead of all others; within a transaction."""
         self._rows.cut(PIECES, b"", 1)
         try:
-            self._key()
+            self.key()
         except DamagedStoreError:  # What was sealed under it cannot be read any more; this piece can.
             self._rows.delete_both(KEY, b"", b"")
         self._put(0, piece)
@@ -81,9 +81,25 @@ class GroupDocument:
 
     def _put(self, position: int, piece: bytes) -> None:
         nonce = self._random(NONCE_BYTES)
-        self._rows.put_at(PIECES, b"", position, nonce + seal(self._key(), nonce, piece, ad=_AD), twice=True)
+        self._rows.put_at(PIECES, b"", position, nonce + seal(self.key(), nonce, piece, ad=_AD), twice=True)
 
-    def _key(self) -> bytes:
+    def seal_under(self, key: bytes) -> bool:
+        """Seal everything anew under `key`, in one transaction; False if that is the key already."""
+        with self._rows.transaction():
+            pieces, lost = self.pieces()
+            try:
+                if self._rows.get_either(KEY, b"", b"") is not None and self.key() == key:
+                    return False
+            except DamagedStoreError:
+                pass  # What was sealed under it is lost already.
+            self._rows.put_twice(KEY, b"", b"", encode([1, key]))
+            if pieces or lost:
+                self._rows.cut(PIECES, b"", len(pieces))
+                for position, piece in enumerate(pieces):
+                    self._put(position, piece)
+            return True
+
+    def key(self) -> bytes:
         """Return the group's key, made when it is first needed."""
         raw = self._rows.get_either(KEY, b"", b"")
         if raw is None:

@@ -17,7 +17,7 @@ from hhd.store.reading import Image
 from hhd.store.snapshots import SnapshotPages, snapshot_of, state_of
 from hhd.store.store import Store
 from hhd_protocol.abi import Snapshot
-from hhd_protocol.ids import CheckpointId, ObjectName, SessionId, Sha256
+from hhd_protocol.ids import CheckpointId, EpochId, ObjectName, SessionId, Sha256
 from hhd_protocol.objects import Ref
 
 
@@ -35,6 +35,7 @@ class Line:
         self._made: list[ObjectName] = []
         self._numbers: Sequence[int] = []
         self._before: dict[int, bytes] | None = None
+        self._epoch: EpochId | None = None
 
     @property
     def payload(self) -> Payload:
@@ -73,6 +74,7 @@ class Line:
         try:
             with self._store.transaction():
                 self._made = []
+                self._in_this_epoch()
                 if not reserve:
                     self._store.insist_on_room(0)
                 payload = Payload(
@@ -97,6 +99,12 @@ class Line:
             raise
         self.head, self._payload = made.id, payload
         return made.id
+
+    def _in_this_epoch(self) -> None:
+        """Seal under another key where a revocation came since the last checkpoint: the writers begin anew."""
+        epoch = self._store.families.current(self._family).epoch
+        if epoch != self._epoch:
+            self._images, self._logs, self._epoch = None, {}, epoch
 
     def _step(self, snapshot: Snapshot, changed: Sequence[int] | None) -> Ref:
         pages = SnapshotPages(snapshot)

@@ -102,10 +102,11 @@ class Store:
         self.objects = Objects(database)
         self.catalogue, self.facts = Catalogue(self.rows), Catalogue(self.rows, FACTS)
         self.head_facts = Catalogue(self.rows, HEAD_FACTS)
-        self.families = Families(self.rows, random)
+        self.group = GroupRecords(self.rows)
+        self.families = Families(self.rows, random, device=self.device, era=self.group.era)
+        database.undone = self.families.reread
         self.statements = Statements(self)
         self.shared = GroupDocument(self.rows, random)
-        self.group = GroupRecords(self.rows)
         self.modules = Modules(self)
         self.shelf = Shelf(self)
 
@@ -302,7 +303,7 @@ class Store:
 
     def image_writer(self, family: FamilyId, put: Callable[[Ref, bytes], None], last: Ref | None) -> ImageWriter:
         """Return a writer of images that goes on after `last`, or begins."""
-        keys = self.families.get(family)
+        keys = self.families.current(family)
         if last is None:
             return ImageWriter(keys, put, self.random)
         return ImageWriter.resume(
@@ -316,7 +317,7 @@ class Store:
 
     def log_writer(self, family: FamilyId, put: Callable[[Ref, bytes], None], last: Ref | None) -> LogWriter:
         """Return a writer of a log that goes on after `last`, or begins."""
-        keys = self.families.get(family)
+        keys = self.families.current(family)
         if last is None:
             return LogWriter(keys, put, self.random, reader=self.reader(family))
         return LogWriter.resume(keys, put, self.random, reader=self.reader(family), last=last)
@@ -333,7 +334,7 @@ class Store:
         from hhd.store.captures import CaptureWriter
 
         before = None if last is None else self.capture_reader(family, last)
-        return CaptureWriter(self.families.get(family), self._keep_capture, self.random, before)
+        return CaptureWriter(self.families.current(family), self._keep_capture, self.random, before)
 
     def _keep_capture(self, ref: Ref, raw: bytes) -> None:
         with self.transaction():
