@@ -423,3 +423,8 @@ GOSSIP_MESSAGE_BYTES_MAX = 2 * 1024 * 1024
 
 GOSSIP_ROUNDS_MAX = 16
 """Times that a peer asks on one link which records are here: once, and later ones are sent unasked."""
+HANDOFF_FILE_HEAD_BYTES_MAX = 256 * 1024 * 1024
+"""What a release file says of a session beside its objects: half a million statements."""
+
+HANDOFF_FILE_KEYS_MAX = 4096
+"""Keys of one family: an epoch begins when a device is revoked."""

@@ -14,7 +14,7 @@ from functools import cached_property
 from pathlib import Path
 from typing import TYPE_CHECKING
 
-from hhd.base.errors import RefusedError, UsageError
+from hhd.base.errors import RefusedError, UsageError, UserError
 from hhd.identity.key import Identity
 from hhd.node import listing, naming, registry, transcripts
 from hhd.node.devices import Devices
@@ -23,6 +23,7 @@ from hhd.node.members import members
 from hhd.store.store import Store
 from hhd_protocol.bodies import CheckpointBody
 from hhd_protocol.ids import CheckpointId, SessionId
+from hhd_protocol.limits import STATEMENT_REASON_BYTES_MAX
 
 if TYPE_CHECKING:
     from hhd.node.answers.decided import Asked, Decided, Uncertain
@@ -30,15 +31,18 @@ if TYPE_CHECKING:
     from hhd.node.answers.difference import Difference
     from hhd.node.answers.heads import Heads
     from hhd.node.answers.logged import Logged
-    from hhd.node.answers.made import Exported, Forked
+    from hhd.node.answers.made import Exported, Forked, Received, Released
     from hhd.node.answers.removal import Removal
     from hhd.node.answers.shown import Shown
+    from hhd.node.answers.takeover import Takeable, TakenOver
+    from hhd.node.answers.transferred import Transferred
     from hhd.node.answers.wished import Wished
     from hhd.node.heads import HeadsOf
     from hhd.node.lineages import Lineage
     from hhd.node.logbook import Logbook, Position
     from hhd.node.pending import Pending
     from hhd.node.removal import Remover
+    from hhd.node.taking_over import Taker
     from hhd.node.wishes import Wishes
 
 
@@ -195,6 +199,54 @@ class ControlService:
         made = sessions.create_fork(self.store, self.me, found.id, checkpoint)
         return self._forked(made, origin=found.id, checkpoint=checkpoint)
 
+    def release(self, name: str, to: str) -> Released:
+        """Release a session to the device `to`, for a file; the same again returns the same release, while it is open.
+
+        Durable when this returns; what is not paused is refused.
+        """
+        from hhd.node import release_file
+        from hhd.node.answers.made import Released
+
+        found = self._session(name)
+        target = naming.device(self._devices.all(), to)
+        grant, fresh = release_file.release_to(self.store, self.me, found.id, target)
+        return Released(
+            session=found.id.hex(),
+            title=found.title,
+            to=self._devices.shown(target),
+            fresh=fresh,
+            parts=release_file.parts(self.store, self.me, grant),
+        )
+
+    def receive(self, raw: bytes, path: Path) -> Received:
+        """Take the session that the release file `raw`, which lies at `path`, hands to this device; its files appear.
+
+        Once: raises RefusedError where it was taken, is for another device, or is beaten by another record.
+        """
+        from hhd.node import bringing, release_file
+        from hhd.node.answers.made import Received
+
+        bundle, by = release_file.opened(raw, path, self.me)
+        grant = release_file.receive(self.store, self.me, bundle, by, path)
+        folder, instead = "", ""
+        notes: tuple[str, ...] = ()
+        try:
+            brought = bringing.bring(self.store, self.me, grant.session)
+            if brought is not None:
+                folder, instead, notes = brought.folder, brought.instead, brought.notes
+        except UserError as error:
+            notes = (f"Its files did not appear: {error}",)
+        listed = listing.get(self.store, grant.session) or listing.described(self.store, grant.session)
+        return Received(
+            session=grant.session.hex(),
+            title=listed.title,
+            by=self._devices.shown(grant.by),
+            state=listed.state.value,
+            folder=folder,
+            instead=instead,
+            notes=notes,
+        )
+
     def export(
         self,
         name: str,
@@ -304,6 +356,28 @@ class ControlService:
         found = self._session(shown.session)
         return self._remover.remove(shown, found.id, lambda: self._lineage(found.id))
 
+    # From device to device
+
+    def takeable(self, name: str, *, head: str | None = None) -> Takeable:
+        """Say what taking a session over would mean: to be shown to the person, and given to `take_over`."""
+        found = self._session(name)
+        return self._taker.would(found, None if head is None else self._head(found, head))
+
+    def take_over(self, shown: Takeable, reason: str) -> TakenOver:
+        """Take the session over that the person was `shown`, for a `reason` in their words; its files appear here."""
+        if not reason.strip() or len(reason.encode("utf-8", "replace")) > STATEMENT_REASON_BYTES_MAX:
+            raise UsageError(
+                f"A reason is a few words, at most {STATEMENT_REASON_BYTES_MAX} bytes; nothing was changed."
+            )
+        found = self._session(shown.session)
+        return self._taker.take_over(found, shown, reason.strip())
+
+    def transfers(self) -> list[Transferred]:
+        """Return every handoff that this device has or had a part in, newest first."""
+        from hhd.node import transferred
+
+        return transferred.listed(self.store, self._devices)
+
     # How names are meant
 
     def _session(self, name: str) -> Listed:
@@ -386,6 +460,12 @@ class ControlService:
         from hhd.node.removal import Remover
 
         return Remover(store=self.store, me=self.me)
+
+    @property
+    def _taker(self) -> Taker:
+        from hhd.node.taking_over import Taker
+
+        return Taker(store=self.store, me=self.me, devices=self._devices)
 
     def _forked(
         self,

@@ -14,6 +14,7 @@ from dataclasses import replace
 from hashlib import sha256
 
 from hhd.identity.key import Identity
+from hhd.node import denials
 from hhd.node.lineages import lineage_of
 from hhd.node.members import members
 from hhd.store.statements import STATEMENTS, TOMBSTONE
@@ -50,6 +51,7 @@ class Doors:
             known=whole,
             tip=None if tip is None else tip.id,
             around=around,
+            denied=denials.denied(self._store, self._session),
             leg=leg,
             bare=frozenset(checkpoints.difference(self._store.checkpoint_ids(self._session))),
         )

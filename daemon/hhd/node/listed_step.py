@@ -13,7 +13,7 @@ from hhd.node.listing import Listed, State, clipped
 from hhd.node.standing import Standing
 from hhd.store.store import Store
 from hhd_protocol import journal
-from hhd_protocol.ids import SessionId
+from hhd_protocol.ids import DeviceId, SessionId
 from hhd_protocol.limits import TITLE_BYTES_MAX
 from hhd_protocol.paused import At
 from hhd_protocol.statements import EffectKind
@@ -94,6 +94,32 @@ def turned(store: Store, session: SessionId, standing: Standing, *, token: int, 
         heads=heads,
         state=_state(standing),
         waiting=_waiting(standing),
+    )
+
+
+def handed_on(store: Store, session: SessionId, to: DeviceId, *, token: int) -> None:
+    """It was released to another device."""
+    listing.change(store, session, owner=to, token=token, state=State.PAUSED, waiting="")
+
+
+def taken(
+    store: Store, session: SessionId, standing: Standing, *, token: int, heads: int, folder: str, at_ms: int
+) -> None:
+    """This device took it over from another, to go on with it in `folder`."""
+    before = listing.get(store, session) or listing.described(store, session)
+    listing.put(
+        store,
+        before._replace(
+            title=before.title or title_of(standing.args) or standing.program,
+            program=standing.program,
+            owner=store.device,
+            token=token,
+            heads=heads,
+            state=_state(standing),
+            waiting=_waiting(standing),
+            at_ms=at_ms,
+            folder=folder or before.folder,
+        ),
     )
 
 

@@ -18,14 +18,16 @@ from hhd.node.answers.logged import Logged
 from hhd.node.answers.made import Exported, Exporting, Forked
 from hhd.node.answers.removal import Removal
 from hhd.node.answers.shown import Shown
+from hhd.node.answers.takeover import Takeable, TakenOver
+from hhd.node.answers.transferred import Transferred
 from hhd.node.answers.wished import Wished
 from hhd.node.asking import Asking, values
 
 if TYPE_CHECKING:
     from hhd.node.control import ControlService
 
-LOOKING = ("show", "heads", "diff", "uncertain", "asked", "removal")
-CHANGING = ("rename", "archive", "pick", "fork", "import_capsule", "settle", "decide", "remove")
+LOOKING = ("show", "heads", "diff", "uncertain", "asked", "removal", "takeable", "transfers")
+CHANGING = ("rename", "archive", "pick", "fork", "import_capsule", "settle", "decide", "remove", "take_over")
 STREAMS = ("transcript", "log", "export")
 """Methods of `ControlService` by their kind, for both sides; each with the arguments it has here, in `Remote`. Who
 follows a log asks for it again."""
@@ -160,6 +162,20 @@ class Remote:
     def remove(self, shown: Removal) -> Removal:
         """As `ControlService.remove`."""
         return self._ask(Removal, "remove", shown=shown)
+
+    # From device to device
+
+    def takeable(self, name: str, *, head: str | None = None) -> Takeable:
+        """As `ControlService.takeable`."""
+        return self._ask(Takeable, "takeable", name=name, head=head)
+
+    def take_over(self, shown: Takeable, reason: str) -> TakenOver:
+        """As `ControlService.take_over`."""
+        return self._ask(TakenOver, "take_over", shown=shown, reason=reason)
+
+    def transfers(self) -> list[Transferred]:
+        """As `ControlService.transfers`."""
+        return self._ask(list[Transferred], "transfers")
 
     # How it is asked
 

@@ -10,8 +10,8 @@ from hhd.node.doors import Doors
 from hhd.store.checkpoints import Checkpoint
 from hhd.store.store import Store
 from hhd_protocol import lineage
-from hhd_protocol.bodies import IntentBody, ReceiptBody, TakeoverBody
-from hhd_protocol.ids import CheckpointId, DeviceId, Incarnation, SessionId, Sha256, StatementId
+from hhd_protocol.bodies import IntentBody, ReceiptBody, ReleaseBody, TakeoverBody
+from hhd_protocol.ids import CheckpointId, DeviceId, Incarnation, SessionId, Sha256, StatementId, TransferId
 from hhd_protocol.lineage import Signed
 from hhd_protocol.statements import Progress
 
@@ -64,6 +64,15 @@ class Pen:
                 IntentBody(**self._chain(), token=token, position=position, op=op, request=request), self._me.seed
             )
         )
+
+    def release(
+        self, *, to: DeviceId, prev: StatementId, number: int, head: CheckpointId, transfer: TransferId
+    ) -> Signed:
+        """Hand the session on to `to`, to go on from `head`."""
+        body = ReleaseBody(**self._chain(), to=to, prev=prev, number=number, head=head, transfer=transfer)
+        signed = lineage.sign(body, self._me.seed)
+        self._add(signed)
+        return signed
 
     def takeover(self, *, prev: StatementId, number: int, head: CheckpointId, reason: str) -> None:
         """Take the session, to go on from `head`."""

@@ -215,6 +215,12 @@ class Workspaces:
                 ours = self._ours(place, found)
                 return self._apply(found, wanted, ours, str(error))
 
+    def bring(self, name: str, folder: Path | None, *, called: str) -> Applied:
+        """Make the capture of a session appear in `folder`, or, where it has none here or that would lose something, in
+        one of ours, that is named after what it is `called`."""
+        found = self._found(name)
+        return self.apply(name, folder or self._ours(Path(called), found))
+
     def _apply(self, found: _Found, wanted: Capture, folder: Path, instead: str) -> Applied:
         now, last, borrow = None, None, None
         get: Callable[[PageId], bytes] = found.reader.piece

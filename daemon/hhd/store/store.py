@@ -61,6 +61,7 @@ LOOK_SECONDS = 0.05
 _FIRST_EPOCH = b"first epoch of "
 
 DIRECTORY, CHECKPOINT, CHECKPOINTS, SESSION, META = "directory", "checkpoint", "checkpoints", "session", "meta"
+CAME = "came"
 """Tables of rows that belong to the store itself; others choose other names."""
 
 
@@ -202,6 +203,7 @@ class Store:
             for table in (CHECKPOINTS, *tables):
                 self.rows.remove_log(table, session)
             self.rows.delete(SESSION, b"", session)
+            self.rows.delete(CAME, b"", session)
             self.catalogue.remove(session)
             left = [one for one in self.sessions() if one != session]
             self.rows.relist(DIRECTORY, b"", [bytes(one) for one in left])
@@ -254,7 +256,17 @@ class Store:
                 self.rows.enlist(CHECKPOINTS, checkpoint.session, made)
                 if signed is not None:
                     self.statements.committed(signed)
+                    if signed.body.by != self.device:
+                        self.rows.put(CAME, b"", checkpoint.session, encode([made, self.now_ms()]))
         return made
+
+    def came(self, session: SessionId) -> tuple[CheckpointId, int] | None:
+        """Return the last checkpoint of a session that came from another device, and when, by this device's clock."""
+        raw = self.rows.get(CAME, b"", session)
+        match decoded(raw, "note of what came") if raw is not None else None:
+            case [bytes(made), int(at_ms)]:
+                return CheckpointId(StatementId(made)), at_ms
+        return None
 
     def checkpoint_ids(self, session: SessionId) -> list[CheckpointId]:
         """Return the ids of a session's checkpoints in the order they came."""

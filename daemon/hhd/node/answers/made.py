@@ -43,3 +43,30 @@ class Exported(Exporting):
     """The same with the file itself, in `parts`."""
 
     parts: Iterable[Buffer]
+
+
+@dataclass(frozen=True, kw_only=True)
+class Released:
+    """A session was released to a device, for a file in `parts`; `fresh`: False where that was done before."""
+
+    session: str
+    title: str
+    to: Device
+    fresh: bool
+    parts: Iterable[Buffer]
+
+
+@dataclass(frozen=True, kw_only=True)
+class Received:
+    """A session was taken from a release file that the device `by` made; its files are in `folder` ("": none are).
+
+    `instead`: why that is not the folder where they belong; `notes`: what else to say of them.
+    """
+
+    session: str
+    title: str
+    by: Device
+    state: str
+    folder: str
+    instead: str
+    notes: tuple[str, ...]

@@ -1,0 +1,30 @@
+"""A handoff, under way or over, as the verbs answer it."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+from hhd.node.answers.device import Device
+
+
+@dataclass(frozen=True, kw_only=True)
+class Transferred:
+    """One handoff. `outgoing`: from this device. `stage`: how far it came, `over`: and no further.
+
+    `continuity`: whether the state arrived whole, `ownership`: who holds the token, in a sentence each. `why`: how it
+    ended, "" where that is plain. `way`: what to do next, a command or a sentence, "" for nothing. `at_ms`: when it
+    came to this stage, by this device's clock.
+    """
+
+    transfer: str
+    session: str
+    title: str
+    peer: Device
+    outgoing: bool
+    stage: str
+    over: bool
+    continuity: str
+    ownership: str
+    why: str
+    way: str
+    at_ms: int

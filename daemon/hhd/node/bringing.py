@@ -1,0 +1,55 @@
+"""The files of a session made to appear on the device that it came to, in one step, before it runs there.
+
+They appear where the person mapped the session, or where it was at work here before; the first time on a device in a
+folder of ours. A folder that holds something of the person's own is left alone, and they appear in one of ours instead.
+"""
+
+from __future__ import annotations
+
+import shutil
+from dataclasses import replace
+from pathlib import Path
+
+from hhd.base.errors import RefusedError
+from hhd.identity.key import Identity
+from hhd.node import here, sessions
+from hhd.node.workspaces import Applied, Workspaces
+from hhd.store.captures import capture_ref
+from hhd.store.store import Store
+from hhd_protocol.ids import CheckpointId, SessionId
+
+
+def bring(store: Store, me: Identity, session: SessionId, *, called: str = "") -> Applied | None:
+    """Make the files of the main head of `session` appear, and note where; None where it has none captured.
+
+    `called`: what its folder is called elsewhere. Raises UserError, with nothing changed.
+    """
+    main = sessions.view(store, me, session).main
+    if main is None or capture_ref(store.checkpoint(CheckpointId(main)).workspace) is None:
+        return None
+    noted = here.noted(store, session)
+    mapped = None if noted is None else noted.folder
+    applied = Workspaces(store=store, me=me).bring(session.hex(), mapped, called=called or _called(mapped))
+    with store.transaction():
+        note = noted or here.Note(place=None)
+        here.note(store, session, replace(note, folder=Path(applied.folder)))
+    return applied
+
+
+def insist(store: Store, session: SessionId, head: CheckpointId) -> None:
+    """Raise UserError where the files that `head` names could not appear here: before it is given up elsewhere."""
+    checkpoint = store.checkpoint(head)
+    ref = capture_ref(checkpoint.workspace)
+    if ref is None:
+        return
+    reader = store.capture_reader(store.session(session).family, ref)
+    wanted = reader.capture()
+    missing = [one for content in wanted.contents() for one in content.pieces if one not in reader.places()]
+    if missing:
+        raise RefusedError(f"{len(missing)} pieces of the session's files are not here yet.")
+    if wanted.repository is not None and shutil.which("git") is None:
+        raise RefusedError("The session works in a git repository, and there is no git on this device.")
+
+
+def _called(folder: Path | None) -> str:
+    return "workspace" if folder is None else folder.name

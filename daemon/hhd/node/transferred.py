@@ -1,0 +1,83 @@
+"""Handoffs in words: how far each came, what that means for state and for ownership, and what to do next."""
+
+from __future__ import annotations
+
+from hhd.node import handoff_journal, listing
+from hhd.node.answers.transferred import Transferred
+from hhd.node.devices import Devices
+from hhd.node.refused import short
+from hhd.store.store import Store
+from hhd_protocol.handoff import OVER, Record, Side, Stage
+
+_CONTINUITY = {
+    (Side.SOURCE, Stage.OFFERED): "nothing was sent for it yet",
+    (Side.SOURCE, Stage.ADMITTED): "its state is on the way",
+    (Side.SOURCE, Stage.STAGED): "the last of its state is on the way",
+    (Side.SOURCE, Stage.READY): "all of it is there, compared by its digests",
+    (Side.SOURCE, Stage.RELEASED): "all of it is in the checkpoint that the release names",
+    (Side.TARGET, Stage.ADMITTED): "its state is on the way",
+    (Side.TARGET, Stage.READY): "all of it is here, compared by its digests",
+    (Side.TARGET, Stage.TAKEN): "all of it is here, compared by its digests",
+}
+
+
+def listed(store: Store, devices: Devices) -> list[Transferred]:
+    """Return every handoff that this device knows of, newest first."""
+    return [told(store, devices, record) for record in handoff_journal.every(store)]
+
+
+def told(store: Store, devices: Devices, record: Record) -> Transferred:
+    """Say how the handoff of `record` stands."""
+    entry = listing.get(store, record.session)
+    peer = devices.named(record.peer)
+    return Transferred(
+        transfer=record.transfer.hex(),
+        session=record.session.hex(),
+        title="" if entry is None else entry.title,
+        peer=devices.shown(record.peer),
+        outgoing=record.side is Side.SOURCE,
+        stage=record.stage.value,
+        over=record.stage in OVER,
+        continuity=_CONTINUITY.get((record.side, record.stage), _over(record)),
+        ownership=_ownership(record, peer),
+        why=record.why,
+        way=_way(record),
+        at_ms=record.at_ms,
+    )
+
+
+def _over(record: Record) -> str:
+    match record.stage:
+        case Stage.ABORTED:
+            return "nothing was changed"
+        case Stage.SUPERSEDED:
+            return "what was done on either side is kept as a head"
+    return "all of it arrived, compared by its digests"
+
+
+def _ownership(record: Record, peer: str) -> str:
+    outgoing = record.side is Side.SOURCE
+    match record.stage:
+        case Stage.RELEASED:
+            return f"released to {peer}, which has not said that it took it; it is no longer this device's"
+        case Stage.TAKEN | Stage.ACKNOWLEDGED | Stage.CLEANED:
+            return f"{peer} has it" if outgoing else "this device has it"
+        case Stage.ABORTED:
+            return "this device kept it" if outgoing else f"{peer} kept it"
+        case Stage.SUPERSEDED:
+            return "this device had taken it before its store was put back" if record.denied else "a newer record says"
+    return "this device has it" if outgoing else f"{peer} has it"
+
+
+def _way(record: Record) -> str:
+    name = short(record.session)
+    match record.side, record.stage:
+        case Side.SOURCE, Stage.RELEASED:
+            return f"if the other device is gone, or never takes it: hhd takeover {name} --reason TEXT"
+        case Side.TARGET, Stage.TAKEN:
+            return f"hhd resume {name}"
+        case _, Stage.SUPERSEDED:
+            return f"hhd takeover {name} --reason TEXT" if record.denied else f"hhd heads {name}"
+        case Side.SOURCE, Stage.ABORTED:
+            return f"hhd resume {name}"
+    return ""
