@@ -22,6 +22,7 @@ T = TypeVar("T")
 def run(ready: Callable[[], None]) -> None:
     """Be the daemon until it is told to end; `ready` is called once it listens."""
     from hhd.base import log, notify
+    from hhd.effects.login_shell import LoginShell
     from hhd.node import ancestry, beginning, daemon, logs, overview
     from hhd.node.ancestry import Ancestry
     from hhd.node.lanes import Lanes
@@ -39,6 +40,10 @@ def run(ready: Callable[[], None]) -> None:
     tending = Tending(manager=notify.from_environment(), kept=log.to(logs.log_folder()))
     workers = Workers(opened=sessions.control_here, lanes=lanes)
     tending.noted.append(lambda: [workers.trouble] if workers.trouble else [])
+    shell = LoginShell()
+    workers.environment_for = lambda _: shell.environment()
+    tending.reloaded.append(shell.forget)
+    tending.noted.append(lambda: [f"{shell.failed} Commands get what the daemon has."] if shell.failed else [])
     parts: list[Part] = [verbs, workers, tending]
     tending.known = frozenset(name for part in parts for name in part.verbs()) | {"status", "down"}
 

@@ -41,6 +41,8 @@ SECRET_PLACES = (
 )  # fmt: skip
 """Below the home folder: where common programs keep keys, tokens and what was typed."""
 
+_USUAL_PATH = "/usr/local/bin:/usr/bin:/bin"
+
 _KEPT_IN_RUN = ("/run/systemd/resolve", "/run/NetworkManager/resolv.conf", "/run/resolvconf", "/run/current-system")
 """What name resolution and some distributions need of /run; everything else there is sockets."""
 
@@ -147,6 +149,8 @@ def detect(config: SandboxConfig | None = None, *, search: str | None = None) ->
     hidden = tuple(dict.fromkeys(path for path in (*own_folders(), *secrets, *config.hide) if path.is_absolute()))
     required = config.use == "require"
     program = None if config.use == "off" else shutil.which("bwrap", path=search)
+    if program is None and search is None and config.use != "off":  # A service may have been started without a PATH.
+        program = shutil.which("bwrap", path=_USUAL_PATH)
     reason = "it is switched off in the configuration" if config.use == "off" else "bubblewrap (bwrap) is not installed"
     if sys.platform != "linux" and config.use != "off":
         program, reason = None, "bubblewrap exists on Linux only"

@@ -40,6 +40,8 @@ class Tending:
         self.known: frozenset[str] = frozenset()
         """All verbs of the daemon."""
         self.asked = metrics.Asked()
+        self.reloaded: list[Callable[[], None]] = []
+        """Called when the configuration was read anew."""
         self.measured: list[Callable[[], Iterable[Metric]]] = []
         self.noted: list[Callable[[], Iterable[str]]] = []
 
@@ -115,6 +117,8 @@ class Tending:
             config.hold()
             self._refused = ""
             self._reloads += 1
+            for hear in self.reloaded:
+                hear()
             log.note("config_reloaded")
         except UserError as error:
             self._refused = str(error)

@@ -15,6 +15,7 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Protocol
 
+from hhd.effects import scope
 from hhd.effects.cancel import Cancel
 from hhd.effects.limits import BASH_DRAIN_SECONDS, BASH_GRACE_SECONDS, OUTPUT_BYTES_MAX
 from hhd.effects.tools import supervisor
@@ -148,8 +149,9 @@ class _Walled:
 def _start(
     words: list[str], context: Context, *, stdin: int, cwd: Path | None = None, pass_fds: tuple[int, ...] = ()
 ) -> subprocess.Popen[bytes]:
+    words, environment = scope.detect().wrap(words, context.environment)
     return subprocess.Popen(
-        words, cwd=cwd, env=dict(context.environment), stdin=stdin, stdout=subprocess.PIPE,
+        words, cwd=cwd, env=environment, stdin=stdin, stdout=subprocess.PIPE,
         stderr=subprocess.STDOUT, start_new_session=True, pass_fds=pass_fds,
     )  # fmt: skip
 
