@@ -29,7 +29,7 @@ SCRIPT = [COUNT, says(text("One."))]
 @pytest.fixture
 def laptop(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[Laptop]:
     made = Laptop(folder=tmp_path / "laptop", script=SCRIPT)
-    monkeypatch.setattr(opening, "here_with", lambda _: made.here())
+    monkeypatch.setattr(opening, "here_with", lambda *_: made.here())
     yield made
     assert Check(made.store, read_data=True).run().findings == []
     made.store.close()
