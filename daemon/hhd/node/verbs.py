@@ -19,7 +19,6 @@ from hhd.node.lanes import Lanes
 from hhd.node.listed import Overview
 from hhd.node.remote import CHANGING, LOOKING, STREAMS, Remote
 from hhd.node.service import Verb
-from hhd_protocol import mapping
 from hhd_protocol.codec import Value
 from hhd_protocol.limits import CONTROL_PART_BYTES_MAX
 
@@ -58,10 +57,10 @@ class Verbs:
     async def _sessions(self, query: str, with_archived: bool) -> Value:
         return await self._lanes.lists.do(lambda: self._overview(query, with_archived).value())
 
-    async def _plain(self, verb: str, /, **given: Any) -> Value:
-        def act() -> Value:
+    async def _plain(self, verb: str, /, **given: Any) -> Any:
+        def act() -> Any:
             with self._opened() as control:
-                return mapping.to_value(getattr(control, verb)(**given))
+                return getattr(control, verb)(**given)
 
         return await (self._lanes.looking if verb in LOOKING else self._lanes.changing).do(act)
 
