@@ -428,3 +428,61 @@ HANDOFF_FILE_HEAD_BYTES_MAX = 256 * 1024 * 1024
 
 HANDOFF_FILE_KEYS_MAX = 4096
 """Keys of one family: an epoch begins when a device is revoked."""
+SYNC_MESSAGE_BYTES_MAX = 1024 * 1024
+"""One message of sync: what a link carries as one; the longest honest one is a part of an object."""
+
+SYNC_PART_BYTES = 256 * 1024
+"""Of an object in one message: a small message never waits behind more than this."""
+
+SYNC_EAGER_BYTES_MAX = 256 * 1024
+"""Objects that go along with the checkpoint that brought them, unasked: a round trip saved for what a step changes."""
+
+SYNC_SESSIONS_MAX = 1_000_000
+"""Sessions of one device: at a hundred a day, 27 years."""
+
+SYNC_BUCKET_BITS_MAX = 12
+"""Buckets in which sessions are compared: 4,096 of them, so that 100,000 sessions are some 25 in each."""
+
+SYNC_IDS_MAX = 16_384
+"""Ids in one list of a message: half a megabyte."""
+
+SYNC_LOOSE_MAX = 1024
+"""Statements without their predecessors that a frontier names: more are asked for again, which costs bytes only."""
+
+SYNC_STATEMENTS_MESSAGE_MAX = 2048
+"""Statements in one message: ordinary ones have 400 bytes."""
+
+SYNC_WANTS_MAX = 2048
+"""Objects asked of one peer at a time: names take 64 KiB, and a link is never idle between two askings."""
+
+SYNC_WANT_AGAIN_MAX = 16
+"""How often one object is given to one peer on one link: who asks for it more often does nothing with it. A link that
+loses nothing needs one; the simulation's lose every sixth message."""
+
+SYNC_WORDS_MAX = 20_000
+"""Messages that cost work, at once and without pause, from one peer: a first meeting over 2,000 sessions takes some
+5,000. Every second gives `SYNC_WORDS_A_SECOND` more."""
+
+SYNC_WORDS_A_SECOND = 100
+"""A session that steps ten times a second says some thirty words."""
+
+SYNC_UNBACKED_MAX = 100_000
+"""Statements that a peer gives on one link without the content of any checkpoint among them."""
+
+SYNC_STATEMENTS_MAX = 2_000_000
+"""Statements of one signer in one session: two for each of its effects."""
+
+SYNC_STILL_MS_MAX = 60_000
+"""A peer that was asked for objects, is there, and sends nothing for so long, is no use: another one is asked."""
+
+SYNC_AGAIN_MS = 300_000
+"""Peers that are linked compare again: a digest each way heals whatever was lost on the way."""
+
+SYNC_SPOOL_BYTES_MAX = 256 * 1024 * 1024
+"""Begun objects kept, from all peers: four of the largest."""
+
+SYNC_LETTER_BYTES_MAX = 768 * 1024
+"""One letter to who reads it through a store-only device: some 1,500 statements."""
+
+SYNC_LETTER_READERS_MAX = 255
+"""Full members that one letter is sealed to: one byte counts them."""

@@ -21,6 +21,8 @@ class Disk:
     denied: frozenset[StatementId] = frozenset()
     acknowledged: dict[DeviceId, dict[bytes, frozenset[StatementId]]] = field(default_factory=dict)
     """By member and incarnation: what that member said is durable there."""
+    objects: set[bytes] = field(default_factory=set)
+    """Content, where a world has any (`sync_world`)."""
     bare: frozenset[StatementId] = frozenset()
     """Checkpoints of which the record came, and the content did not yet."""
 
@@ -35,6 +37,7 @@ class Disk:
             acknowledged_by=self.acknowledged_by,
             denied=self.denied,
             acknowledged={device: dict(said) for device, said in self.acknowledged.items()},
+            objects=set(self.objects),
             bare=self.bare,
         )
 

@@ -44,13 +44,13 @@ def forked(store: Store, origin: SessionId, session: SessionId, standing: Standi
     begun = before._replace(
         id=session, owner=store.device, token=1, heads=1, archived=False, picked=None, at_ms=at_ms, turns=0
     )
-    listing.put(store, begun._replace(state=_state(standing), waiting=_waiting(standing)))
+    listing.put(store, begun._replace(state=state_of(standing), waiting=waiting_of(standing)))
 
 
 def imported(store: Store, session: SessionId, standing: Standing, *, at_ms: int) -> None:
     """A session begins where a capsule stood."""
     created(store, session, program=standing.program, args=standing.args, folder="", at_ms=at_ms)
-    listing.change(store, session, state=_state(standing), waiting=_waiting(standing))
+    listing.change(store, session, state=state_of(standing), waiting=waiting_of(standing))
 
 
 def stepped(
@@ -58,12 +58,12 @@ def stepped(
 ) -> None:
     """It is one step on, and is being advanced in `folder` (None: nowhere yet) until `rested`."""
     before = listing.get(store, session) or listing.described(store, session)
-    state = _state(standing)
+    state = state_of(standing)
     listing.put(
         store,
         before._replace(
             state=State.RUNNING if state is State.PAUSED else state,
-            waiting=_waiting(standing),
+            waiting=waiting_of(standing),
             at_ms=at_ms,
             turns=before.turns + turn,
             folder=before.folder if folder is None else str(folder),
@@ -92,8 +92,8 @@ def turned(store: Store, session: SessionId, standing: Standing, *, token: int, 
         owner=store.device,
         token=token,
         heads=heads,
-        state=_state(standing),
-        waiting=_waiting(standing),
+        state=state_of(standing),
+        waiting=waiting_of(standing),
     )
 
 
@@ -134,7 +134,7 @@ def title_of(args: bytes) -> str:
     return clipped(lines[0].strip(), TITLE_BYTES_MAX) if lines else ""
 
 
-def _state(standing: Standing) -> State:
+def state_of(standing: Standing) -> State:
     if standing.at is At.FINISHED:
         return State.FINISHED
     entry = standing.journal.pending
@@ -142,10 +142,10 @@ def _state(standing: Standing) -> State:
         return State.PAUSED
     if entry.state is journal.State.UNCERTAIN:
         return State.UNCERTAIN
-    return State.WAITING if _waiting(standing) else State.PAUSED
+    return State.WAITING if waiting_of(standing) else State.PAUSED
 
 
-def _waiting(standing: Standing) -> str:
+def waiting_of(standing: Standing) -> str:
     """What it waits for that a person gives: their words, or their yes to a command. Empty: it goes on by itself.
 
     Where a rule says yes in their place it stands like this for a moment only.

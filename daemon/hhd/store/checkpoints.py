@@ -14,7 +14,7 @@ from dataclasses import dataclass, field
 
 from hhd.store.errors import DamagedStoreError
 from hhd_protocol.bodies import CheckpointBody
-from hhd_protocol.codec import Value, decode_own, encode
+from hhd_protocol.codec import Value, decode, decode_own, encode
 from hhd_protocol.errors import FormatError
 from hhd_protocol.ids import CheckpointId, DeviceId, EpochId, Incarnation, ObjectName, SessionId, Sha256, StatementId
 from hhd_protocol.lineage import Signed
@@ -23,6 +23,8 @@ from hhd_protocol.objects import Ref
 from hhd_protocol.statements import Progress
 
 VERSION = 1
+PAYLOAD_BYTES_MAX = 64 * 1024
+"""A payload from elsewhere: a session has three logs, each some 100 bytes."""
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -36,6 +38,14 @@ class Payload:
     def root(self) -> Sha256:
         """Return the hash that a signed record names the whole content by."""
         return Sha256(hashlib.sha256(encode(self.value())).digest())
+
+    def refs(self) -> list[Ref]:
+        """Return the objects that it names."""
+        return [*([self.image] if self.image else []), *self.logs.values()]
+
+    def encoded(self) -> bytes:
+        """Return it as it is hashed, and goes to other devices."""
+        return encode(self.value())
 
     def value(self) -> Value:
         """Return the payload as a value for encoding."""
@@ -212,6 +222,15 @@ def _payload(value: Value) -> Payload:
             logs = {str(name): ref for name, one in named.items() if (ref := _ref(one)) is not None}
             return Payload(image=_ref(image), logs=logs, module=Sha256(module) if isinstance(module, bytes) else None)
     raise DamagedStoreError("The payload of a checkpoint is not in the form it was written in.")
+
+
+def decode_payload(raw: bytes) -> Payload:
+    """Return the payload that a peer's bytes encode; raises FormatError, DamagedStoreError for another form."""
+    value = decode(raw, bytes_max=PAYLOAD_BYTES_MAX)
+    payload = _payload(value)
+    if encode(payload.value()) != raw or any(len(one) != 32 for ref in payload.refs() for one in ref):
+        raise FormatError("what the content of a checkpoint is, is not in its form")
+    return payload
 
 
 def capture_ref(workspace: bytes | None) -> Ref | None:

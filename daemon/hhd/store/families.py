@@ -134,6 +134,18 @@ class Families:
             raise MissingError(f"Not every key of family {family.hex()} has come yet.")
         return self._keep(Family(id=family, page_key=page_key, epochs=epochs, epoch=current))
 
+    def learn(self, family: FamilyId, page_key: bytes, epochs: Mapping[EpochId, bytes], epoch: EpochId) -> Family:
+        """Keep keys that a full member left for this device; none that is here is replaced. Within a transaction."""
+        if self.holds(family):
+            known = self.get(family)
+            if epochs.keys() <= known.epochs.keys():
+                return known
+            now = known.epoch if epoch in known.epochs else epoch
+            return self._keep(replace(known, epochs={**epochs, **known.epochs}, epoch=now))
+        if epoch not in epochs:
+            raise MissingError(f"Not every key of family {family.hex()} has come yet.")
+        return self._keep(Family(id=family, page_key=page_key, epochs=dict(epochs), epoch=epoch))
+
     def copy(self, family: FamilyId) -> None:
         """Write both copies of a family's keys anew: one of them may be lost."""
         self._keep(self.get(family))

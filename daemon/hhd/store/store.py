@@ -22,6 +22,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING
 
 from hhd.store import locks
+from hhd.store.arrived import Arrived
 from hhd.store.catalogue import FACTS, HEAD_FACTS, Catalogue
 from hhd.store.checkpoints import Checkpoint, decode_checkpoint, record_of, refs_of
 from hhd.store.database import Database
@@ -110,6 +111,7 @@ class Store:
         self.shared = GroupDocument(self.rows, random)
         self.modules = Modules(self)
         self.shelf = Shelf(self)
+        self.arrived = Arrived(self)
 
     @classmethod
     def open(
@@ -200,6 +202,7 @@ class Store:
             for checkpoint in self.checkpoint_ids(session):
                 self.rows.delete(CHECKPOINT, b"", checkpoint)
             self.statements.forget(session)
+            self.arrived.forget(session)
             for table in (CHECKPOINTS, *tables):
                 self.rows.remove_log(table, session)
             self.rows.delete(SESSION, b"", session)
@@ -267,6 +270,15 @@ class Store:
             case [bytes(made), int(at_ms)]:
                 return CheckpointId(StatementId(made)), at_ms
         return None
+
+    def commit_thinned(self, checkpoint: Checkpoint) -> CheckpointId:
+        """Keep a checkpoint whose content was given up elsewhere before it came here; within a transaction."""
+        signed = checkpoint.signed()
+        assert checkpoint.thinned and signed is not None
+        if self.rows.add(CHECKPOINT, b"", checkpoint.id, checkpoint.encoded()):
+            self.rows.enlist(CHECKPOINTS, checkpoint.session, checkpoint.id)
+            self.statements.committed(signed)
+        return checkpoint.id
 
     def checkpoint_ids(self, session: SessionId) -> list[CheckpointId]:
         """Return the ids of a session's checkpoints in the order they came."""

@@ -1,0 +1,161 @@
+"""What of each session is here, as others are told it: ends of chains, digests, what lacks its content.
+
+Most sessions are known by a digest alone, kept as a copy in the store beside what it was made from. Those that somebody
+works on are held with all their statements' places, so that a step costs what it adds.
+"""
+
+from __future__ import annotations
+
+from collections import OrderedDict
+from collections.abc import Mapping
+from dataclasses import dataclass, field
+
+from hhd.store.arrived import Level
+from hhd.store.errors import DamagedStoreError, MissingError
+from hhd.store.store import Store
+from hhd_protocol.bodies import CheckpointBody
+from hhd_protocol.ids import CheckpointId, SessionId, StatementId
+from hhd_protocol.sync import Chains, session_digest
+
+SEEN_KEPT = 256
+"""Sessions held with all their statements: 150 bytes each, and a long one has 20,000."""
+
+
+@dataclass(kw_only=True)
+class Seen:
+    """One session with all its statements; `bare`: checkpoints whose content is not here, in the order they came."""
+
+    chains: Chains
+    bare: dict[CheckpointId, None]
+    heads_lacking: tuple[CheckpointId, ...] = ()
+    after: dict[StatementId, StatementId | None] = field(default_factory=dict)
+
+
+class Index:
+    """The index over one store."""
+
+    def __init__(self) -> None:
+        self._seen: OrderedDict[SessionId, Seen] = OrderedDict()
+        self._revisions: dict[SessionId, bytes] = {}
+        self._known: dict[SessionId, int] = {}
+        """How many statements were there when a session was last told of."""
+        self._dirty: dict[SessionId, Level] = {}
+        self.digests: dict[SessionId, bytes] = {}
+
+    def open(self, store: Store) -> None:
+        """Read or make the digests of all sessions."""
+        with store.snapshot():
+            for session in dict.fromkeys((*store.sessions(), *store.statements.removed())):
+                try:
+                    revision = store.arrived.revision(session)
+                    level = store.arrived.level(session, revision)
+                    self._revisions[session] = revision
+                    self.digests[session] = self._described(store, session) if level is None else level.digest
+                except DamagedStoreError:  # `hhd check` names it; the others go on.
+                    continue
+
+    def changed(self, store: Store) -> list[SessionId]:
+        """Return the sessions that are otherwise than when they were last looked at, or gone."""
+        now = dict.fromkeys((*store.sessions(), *store.statements.removed()))
+        found = [session for session in self.digests if session not in now]
+        for session in now:
+            try:
+                if self._revisions.get(session) != store.arrived.revision(session):
+                    found.append(session)
+            except DamagedStoreError:
+                continue
+        return found
+
+    def seen(self, store: Store, session: SessionId) -> Seen:
+        """Return a session with all its statements, read if it has to be; empty where there is none."""
+        if (found := self._seen.get(session)) is not None:
+            self._seen.move_to_end(session)
+            return found
+        after: dict[StatementId, StatementId | None] = {}
+        bare: dict[CheckpointId, None] = {}
+        try:
+            with_content = set(store.checkpoint_ids(session))
+            for one in store.statements.all(session):
+                after[one.id] = one.body.after
+                if isinstance(one.body, CheckpointBody) and one.id not in with_content:
+                    bare[CheckpointId(one.id)] = None
+        except MissingError:
+            pass
+        found = Seen(chains=Chains(after), bare=bare, after=after)
+        self._seen[session] = found
+        while len(self._seen) > SEEN_KEPT:
+            self._seen.popitem(last=False)
+        return found
+
+    def news(self, store: Store, session: SessionId) -> Mapping[StatementId, StatementId | None]:
+        """Look at a session again and return the statements that were not there when it was last told of."""
+        known = self._seen.get(session)
+        if known is None:  # How it was then is not in memory: others find what is new by comparing.
+            self.seen(store, session)
+            return {}
+        fresh: dict[StatementId, StatementId | None] = {}
+        ids = (*store.checkpoint_ids(session), *store.statements.listed(session))
+        for id in (*ids, *store.statements.tombstone_ids(session)):
+            if id in known.chains:
+                continue
+            signed = store.statements.get(session, id)
+            if signed is not None:
+                fresh[id] = signed.body.after
+        with_content = set(store.checkpoint_ids(session)) if known.bare else set()
+        for id in [one for one in known.bare if one in with_content]:
+            del known.bare[id]
+        self.add(session, fresh)
+        return fresh
+
+    def add(self, session: SessionId, fresh: Mapping[StatementId, StatementId | None]) -> None:
+        """Note statements that are here now."""
+        if (known := self._seen.get(session)) is not None:
+            for id, after in fresh.items():
+                if known.chains.add(id, after):
+                    known.after[id] = after
+
+    def settle(self, store: Store, session: SessionId, lacking: tuple[CheckpointId, ...]) -> bytes | None:
+        """Return what a session comes to now; None where nothing of it is here."""
+        known = self.seen(store, session)
+        if not known.after:
+            self.drop(session)
+            return None
+        known.heads_lacking = lacking
+        digest = session_digest(known.chains.frontier(marked=False), lacking)
+        self.digests[session] = digest
+        self._revisions[session] = store.arrived.revision(session)
+        self._dirty[session] = Level(digest=digest, lacking=lacking)
+        return digest
+
+    def drop(self, session: SessionId) -> None:
+        """A session is gone, or is to be read anew."""
+        self._seen.pop(session, None)
+        self._dirty.pop(session, None)
+        self.digests.pop(session, None)
+        self._revisions.pop(session, None)
+
+    def reread(self, session: SessionId) -> None:
+        """What is held of a session is not what is here: read it when it is asked for."""
+        self._seen.pop(session, None)
+
+    def keep(self, store: Store) -> None:
+        """Write down what changed, for the next start."""
+        if not self._dirty:
+            return
+        with store.transaction():
+            for session, level in self._dirty.items():
+                store.arrived.keep_level(session, self._revisions[session], level)
+        self._dirty.clear()
+
+    def _described(self, store: Store, session: SessionId) -> bytes:
+        """What a session comes to, out of its statements; heads without content count as lacking."""
+        known = self.seen(store, session)
+        lacking: tuple[CheckpointId, ...] = ()
+        if known.bare:
+            bodies = {one.id: one.body for one in store.statements.all(session)}
+            parents = {p for body in bodies.values() if isinstance(body, CheckpointBody) for p in body.parents}
+            lacking = tuple(sorted(id for id in known.bare if id not in parents))
+        known.heads_lacking = lacking
+        digest = session_digest(known.chains.frontier(marked=False), lacking)
+        self._dirty[session] = Level(digest=digest, lacking=lacking)
+        return digest

@@ -1,0 +1,364 @@
+"""Takes in what a peer gave of a session: checked, sorted, and kept in one transaction, or not at all.
+
+The third door. What breaks a rule by its own signer costs that signer's link; what another one signed and is refused is
+not kept. Everything else that verifies is kept, whatever it means: competing heads are never refused.
+"""
+
+from __future__ import annotations
+
+import logging
+from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import dataclass, field, replace
+
+from hhd.identity.key import Identity
+from hhd.node import findings, here, syncing_listing
+from hhd.node.lineages import lineage_of
+from hhd.node.members import Member, members
+from hhd.node.removal import TABLES
+from hhd.node.syncing_content import Content, Unsound, as_checkpoint
+from hhd.store.arrived import read_payload
+from hhd.store.checkpoints import Checkpoint
+from hhd.store.errors import BusyError, MissingError
+from hhd.store.store import Store
+from hhd_protocol import lineage
+from hhd_protocol.bodies import CheckpointBody, CreateBody, TombstoneBody
+from hhd_protocol.crypto import decode_wrapped
+from hhd_protocol.errors import FormatError
+from hhd_protocol.fencing import View
+from hhd_protocol.holding import Known
+from hhd_protocol.ids import CheckpointId, DeviceId, EpochId, FamilyId, ObjectName, SessionId, Sha256, StatementId
+from hhd_protocol.limits import SYNC_STATEMENTS_MAX, SYNC_WANTS_MAX
+from hhd_protocol.lineage import Signed
+from hhd_protocol.objects import object_name
+from hhd_protocol.statements import Fact
+from hhd_protocol.sync.letters import Letter
+from hhd_protocol.sync.messages import Entry, Keys, Statements
+
+log = logging.getLogger(__name__)
+
+KNOWN_KEPT = 8
+"""Sessions whose statements are kept judged in memory: those that somebody works on."""
+
+
+class Refused(FormatError):
+    """What a peer gave breaks the rules; it costs the link."""
+
+
+class NoKeys(Exception):
+    """The keys of the session's family are not here yet."""
+
+
+@dataclass(frozen=True, kw_only=True)
+class Taken:
+    """What came of it.
+
+    `fresh`: statements that are new here. `durable`: what may be acknowledged. `whole`: checkpoints whose content is
+    here from now on. `removed`: the session is gone from here. `fenced`: the owner is another one than before.
+    """
+
+    session: SessionId
+    fresh: Mapping[StatementId, StatementId | None] = field(default_factory=dict)
+    durable: tuple[StatementId, ...] = ()
+    whole: tuple[CheckpointId, ...] = ()
+    removed: bool = False
+    fenced: bool = False
+    refused: int = 0
+
+
+class Intake:
+    """Takes into `store` what comes for the device `me`."""
+
+    def __init__(self, store: Store, me: Identity, content: Content) -> None:
+        self._store, self._me, self._content = store, me, content
+        self._known: dict[SessionId, tuple[bytes, Known]] = {}
+
+    # Keys
+
+    def keys(self, peer: DeviceId, message: Keys) -> None:
+        """Keep the keys of a family that a full member wrapped for this device; raises Refused."""
+        wrapped = [decode_wrapped(raw) for raw in message.wrapped]
+        if not wrapped or any(one.family != message.family or one.by != peer for one in wrapped):
+            raise Refused("wrapped keys are not of the family, or the device, that they came for")
+        public = self._members()[peer].public
+        store = self._store
+        with store.transaction():
+            epoch = message.epoch
+            if store.families.holds(message.family):  # What is sealed under here is not moved back by an older device.
+                before = store.families.get(message.family)
+                epoch = before.epoch if epoch in before.epochs else epoch
+            try:
+                store.families.accept(wrapped, by_public=public, seed=self._me.seed, current=EpochId(epoch))
+            except MissingError as error:
+                raise Refused("not every key of a family came") from error
+
+    def letter(self, letter: Letter) -> Taken:
+        """Take in what a full member wrote for others to read; raises Refused."""
+        store = self._store
+        with store.transaction():
+            store.families.learn(letter.family, letter.page_key, dict(letter.epochs), letter.epoch)
+        return self.statements(letter.by, Statements(session=letter.session, entries=letter.entries))
+
+    # Statements
+
+    def statements(self, peer: DeviceId, message: Statements) -> Taken:
+        """Take in statements, with whatever content came along; raises Refused, NoKeys, FullStoreError."""
+        known = self._members()
+        signed = [self._read(message.session, entry, known) for entry in message.entries]
+        payloads = {
+            one.id: (entry.payload, entry.thinned)
+            for one, entry in zip(signed, message.entries, strict=True)
+            if one is not None and entry.payload is not None
+        }
+        kept = [one for one in signed if one is not None]
+        store, session = self._store, message.session
+        before = self._session_known(session, known)
+        try:
+            with store.transaction():
+                size = sum(len(one.raw) for one in kept) + sum(map(len, message.objects))
+                store.insist_on_room(size)
+                brought = {name for one in kept if isinstance(one.body, CheckpointBody) for name in one.body.objects}
+                for raw in message.objects:
+                    if object_name(raw) in brought:
+                        store.objects.put(raw)
+                taken, now = self._keep(peer, session, kept, payloads, before, known)
+        except BaseException:
+            self._known.pop(session, None)
+            raise
+        if now is None:
+            self._known.pop(session, None)
+        else:
+            self._remember(session, now)
+        return taken
+
+    def _keep(
+        self,
+        peer: DeviceId,
+        session: SessionId,
+        signed: Sequence[Signed],
+        payloads: Mapping[StatementId, tuple[bytes | None, bool]],
+        before: Known,
+        known: Mapping[DeviceId, Member],
+    ) -> tuple[Taken, Known | None]:
+        store = self._store
+        token_before, held_before = before.view.token, before.view.held
+        fresh = [one for one in signed if one.id not in before.statements]
+        now = before.plus(lineage.fact(one, True) for one in fresh)
+        refused = {one.id for one in fresh if one.id in now.view.refused}
+        for one in fresh:
+            if one.id in refused:
+                if one.body.by == peer:
+                    raise Refused("it signed what it had no right to")
+                log.warning("sync: statement %s by %s is refused", one.id.hex()[:16], one.body.by.hex()[:16])
+        if refused:
+            fresh = [one for one in fresh if one.id not in refused]
+            now = before.plus(lineage.fact(one, True) for one in fresh)
+        self._insist_on_bounds(fresh, now)
+        if now.view.removed:
+            return self._removed(session, fresh), None
+        if not self._has_session(session):
+            self._create(session, fresh)
+        for one in fresh:
+            store.statements.add(session, one.raw)
+        for one in (one for one in signed if one.id in payloads and one.id not in refused):
+            self._await(one, payloads[one.id])
+        made = self._complete(session, now.view, [one.id for one in signed])
+        held, let_go = now.view.held, held_before - now.view.held
+        durable = [one.id for one in signed if one.id not in held | refused]
+        whole = [id for id in made if id not in held]
+        whole += [CheckpointId(id) for id in let_go if store.record(id)]
+        syncing_listing.show(store, session, now.view, changed=bool(made))
+        return (
+            Taken(
+                session=session,
+                fresh={one.id: one.body.after for one in fresh},
+                durable=tuple(dict.fromkeys([*durable, *let_go])),
+                whole=tuple(dict.fromkeys(whole)),
+                fenced=token_before is not None and now.view.token != token_before,
+                refused=len(refused),
+            ),
+            now,
+        )
+
+    def content(self, session: SessionId, bare: Iterable[CheckpointId]) -> Taken:
+        """Objects of a session came: commit those of its checkpoints without content that are whole by now."""
+        store = self._store
+        if not self._has_session(session):
+            return Taken(session=session)
+        now = self._session_known(session, self._members())
+        with store.transaction():
+            made = self._complete(session, now.view, bare)
+            if made:
+                syncing_listing.show(store, session, now.view, changed=True)
+        self._remember(session, now)
+        return Taken(session=session, whole=tuple(id for id in made if id not in now.view.held))
+
+    def wanted(
+        self, session: SessionId, bare: Iterable[CheckpointId], most: int = 2 * SYNC_WANTS_MAX
+    ) -> tuple[list[ObjectName], list[Sha256]]:
+        """Return the objects and modules that checkpoints without content lack, in their order, up to `most`."""
+        objects: dict[ObjectName, None] = {}
+        modules: dict[Sha256, None] = {}
+        for id in bare:
+            signed = self._store.statements.get(session, id)
+            checkpoint = None if signed is None else self._checkpoint(signed)
+            if checkpoint is None:
+                continue
+            try:
+                for name in self._content.missing(checkpoint):
+                    objects[name] = None
+            except (Unsound, MissingError):
+                continue
+            if (module := self._content.lacks_module(checkpoint)) is not None:
+                modules[module] = None
+            if len(objects) > most:
+                break
+        return list(objects), list(modules)
+
+    def view(self, session: SessionId) -> View:
+        """Return what is known of a session means."""
+        return self._session_known(session, self._members()).view
+
+    def forget(self) -> None:
+        """Who is a member changed, or somebody else wrote: read all again."""
+        self._known.clear()
+
+    # What stands behind it
+
+    def _members(self) -> Mapping[DeviceId, Member]:
+        return members(self._store, self._me)
+
+    def _has_session(self, session: SessionId) -> bool:
+        try:
+            self._store.session(session)
+        except MissingError:
+            return False
+        return True
+
+    def _session_known(self, session: SessionId, known: Mapping[DeviceId, Member]) -> Known:
+        """Everything that is here of a session, judged; read anew where somebody else added to it."""
+        revision = self._store.arrived.revision(session)
+        kept = self._known.get(session)
+        if kept is not None and kept[0] == revision:
+            return kept[1]
+        roles = {device: member.role for device, member in known.items()}
+        if self._has_session(session):
+            found = lineage_of(self._store, session, known).known
+        else:
+            facts: dict[StatementId, Fact] = {}
+            for one in self._store.statements.tombstones(session):
+                facts[one.id] = lineage.fact(one, _good(one, known))
+            found = Known(session=StatementId(session), members=roles, statements=facts)
+        self._remember(session, found)
+        return found
+
+    def _remember(self, session: SessionId, known: Known) -> None:
+        self._known.pop(session, None)
+        self._known[session] = self._store.arrived.revision(session), known
+        while len(self._known) > KNOWN_KEPT:
+            self._known.pop(next(iter(self._known)))
+
+    def _read(self, session: SessionId, entry: Entry, known: Mapping[DeviceId, Member]) -> Signed | None:
+        """Read one statement; None where its signer is no member here: it comes again once the group's records did."""
+        signed = lineage.decode(entry.raw)
+        if signed.session != session:
+            raise Refused("a statement speaks of another session than the one it came for")
+        member = known.get(signed.body.by)
+        if member is None:
+            return None
+        if not lineage.verify(signed, member.public):
+            raise Refused("the signature of a statement does not hold")
+        return signed
+
+    def _insist_on_bounds(self, fresh: Iterable[Signed], now: Known) -> None:
+        counts: dict[DeviceId, int] = {}
+        if len(now.statements) <= SYNC_STATEMENTS_MAX:
+            return
+        for fact in now.statements.values():
+            counts[fact.by] = counts.get(fact.by, 0) + 1
+        for one in fresh:
+            if counts[one.body.by] > SYNC_STATEMENTS_MAX:
+                raise Refused("one device signed more in one session than any session takes")
+
+    def _create(self, session: SessionId, fresh: Sequence[Signed]) -> None:
+        """Make the session of its create record; raises NoKeys where its family is not known here."""
+        create = next((one for one in fresh if isinstance(one.body, CreateBody)), None)
+        if create is None or not isinstance(create.body, CreateBody):
+            raise Refused("statements of a session came without the record that created it")
+        family: FamilyId = create.body.family
+        if not self._store.families.holds(family):
+            raise NoKeys
+        self._store.create_session(session, family=family)
+
+    def _await(self, signed: Signed, said: tuple[bytes | None, bool]) -> None:
+        """Note what the content of a checkpoint is, unless it is here."""
+        payload, thinned = said
+        body = signed.body
+        if payload is None or not isinstance(body, CheckpointBody):
+            return
+        store = self._store
+        id = CheckpointId(signed.id)
+        if store.record(id) is not None or store.arrived.awaited(id) is not None:
+            return
+        as_checkpoint(body, signed.raw, read_payload(payload))
+        store.arrived.await_content(id, payload, thinned)
+
+    def _checkpoint(self, signed: Signed) -> Checkpoint | None:
+        """The checkpoint of a statement whose content is awaited; None while nobody said what that is."""
+        awaited = self._store.arrived.awaited(CheckpointId(signed.id))
+        if awaited is None or not isinstance(signed.body, CheckpointBody):
+            return None
+        return as_checkpoint(signed.body, signed.raw, awaited.payload, thinned=awaited.thinned)
+
+    def _complete(self, session: SessionId, view: View, ids: Iterable[StatementId]) -> list[CheckpointId]:
+        """Commit the checkpoints among `ids` whose content is here; those given up elsewhere as that."""
+        store, made = self._store, []
+        for id in ids:
+            signed = store.statements.get(session, id) if store.record(id) is None else None
+            checkpoint = None if signed is None else self._checkpoint(signed)
+            if checkpoint is None:
+                continue
+            if checkpoint.thinned and checkpoint.id not in view.heads:
+                store.commit_thinned(checkpoint)
+                store.arrived.came(checkpoint)
+                continue
+            whole = replace(checkpoint, thinned=False)
+            try:
+                if self._content.missing(whole) or self._content.lacks_module(whole) is not None:
+                    continue
+            except Unsound as error:
+                log.warning("sync: the content of checkpoint %s cannot be read: %s", checkpoint.id.hex()[:16], error)
+                continue
+            except MissingError:  # A key of its epoch has not come yet.
+                continue
+            store.commit(whole)
+            store.arrived.came(whole)
+            made.append(whole.id)
+        return made
+
+    def _removed(self, session: SessionId, fresh: Iterable[Signed]) -> Taken:
+        """A person removed the session everywhere: keep the tombstones, and let go of the rest."""
+        store = self._store
+        stones = [one for one in fresh if isinstance(one.body, TombstoneBody)]
+        for one in stones:
+            store.statements.add(session, one.raw)
+        if self._has_session(session):
+            try:
+                with store.advance(session):
+                    here.forget(store, session)
+                    for table in TABLES:
+                        store.rows.delete(table, b"", session)
+                    store.remove_session(session, (findings.TABLE,))
+            except BusyError:
+                log.info("sync: session %s was removed elsewhere, and runs here", session.hex()[:16])
+        return Taken(
+            session=session,
+            fresh={one.id: one.body.after for one in stones},
+            durable=tuple(one.id for one in stones),
+            removed=True,
+            fenced=True,
+        )
+
+
+def _good(signed: Signed, known: Mapping[DeviceId, Member]) -> bool:
+    member = known.get(signed.body.by)
+    return member is not None and lineage.verify(signed, member.public)

@@ -1,0 +1,49 @@
+"""What a list shows of a session that other devices work on: kept in step with what comes of it."""
+
+from __future__ import annotations
+
+from hhd.node import listing
+from hhd.node.listed_step import state_of, title_of, waiting_of
+from hhd.node.listing import Listed, State
+from hhd.node.moment import Moment
+from hhd.store.errors import DamagedStoreError, MissingError, ThinnedError
+from hhd.store.store import Store
+from hhd_protocol.fencing import View
+from hhd_protocol.ids import CheckpointId, DeviceId, SessionId
+
+
+def show(store: Store, session: SessionId, view: View, *, changed: bool) -> None:
+    """Say in the lists what `view` means; `changed`: content came. Within a transaction."""
+    before = listing.get(store, session)
+    listed = before or Listed(id=session, title="", heads=0)
+    now = listed._replace(
+        owner=view.owner or DeviceId(b""),
+        token=0 if view.token is None else view.token.number,
+        heads=len(view.heads),
+    )
+    if changed or before is None:
+        now = _with_content(store, session, view, now)
+    if now != before:
+        listing.put(store, now)
+
+
+def _with_content(store: Store, session: SessionId, view: View, listed: Listed) -> Listed:
+    """`listed` with what the checkpoint says that the session goes on from, if that is here."""
+    main = view.main
+    if main is None or not store.record(main):
+        return listed
+    try:
+        moment = Moment(store, CheckpointId(main))
+        standing = moment.standing
+    except (DamagedStoreError, MissingError, ThinnedError):
+        return listed
+    running = listed.state is State.RUNNING and store.is_advanced(session)
+    opening = title_of(standing.args) or standing.program
+    return listed._replace(
+        title=opening,
+        opening=opening,
+        program=standing.program,
+        state=listed.state if running else state_of(standing),
+        waiting=waiting_of(standing),
+        at_ms=moment.checkpoint.at_ms,
+    )

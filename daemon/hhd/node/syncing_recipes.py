@@ -1,0 +1,129 @@
+"""Objects of images as differences to their parents, for peers that have those (`spec/sync.md`, Rebuilding)."""
+
+from __future__ import annotations
+
+from collections import OrderedDict
+
+from hhd.store.errors import DamagedStoreError, MissingError
+from hhd.store.restore import SLOT_BITS, Restore
+from hhd.store.store import Store
+from hhd_protocol.crypto import NONCE_BYTES, SealError
+from hhd_protocol.errors import FormatError
+from hhd_protocol.ids import DeviceId, ObjectName, SessionId
+from hhd_protocol.images import ImageHead, decode_head
+from hhd_protocol.limits import IMAGE_OBJECT_PAGES_MAX, SYNC_PART_BYTES
+from hhd_protocol.objects import Ref, SealedObject
+from hhd_protocol.sync import recipe as recipes
+from hhd_protocol.sync.messages import Rebuild
+
+WORTH_BYTES, WORTH_SHARE = 1024, 0.75
+"""A recipe is sent where it saves a quarter and a kilobyte: making the object again costs the receiver some time."""
+OBJECT_BYTES_MAX = 1024 * 1024
+"""Larger objects go as they are: their pages were not small changes."""
+KEPT = 16
+"""Recipes kept: each peer is sent the same."""
+
+
+class Recipes:
+    """Makes recipes out of one store, and objects out of recipes."""
+
+    def __init__(self, store: Store) -> None:
+        self._store = store
+        self._made: OrderedDict[ObjectName, bytes | None] = OrderedDict()
+        self.refused: set[DeviceId] = set()
+        """Peers that could not make an object: they get whole ones."""
+
+    def recipe(self, peer: DeviceId, session: SessionId, name: ObjectName) -> Rebuild | None:
+        """Return how `peer`, which has the parent, makes an object again; None where sending it whole is as well."""
+        if peer in self.refused:
+            return None
+        if name not in self._made:
+            try:
+                self._made[name] = self._make(session, name)
+            except (DamagedStoreError, MissingError, FormatError):
+                self._made[name] = None
+            while len(self._made) > KEPT:
+                self._made.popitem(last=False)
+        sealed = self._made.get(name)
+        return None if sealed is None else Rebuild(name=name, session=session, recipe=sealed)
+
+    def was_given(self, name: ObjectName) -> bool:
+        """Whether an object went out as a recipe not long ago."""
+        return self._made.get(name) is not None
+
+    def rebuilt(self, message: Rebuild) -> bytes | None:
+        """Return the object of a recipe; None where it cannot be made here. Raises FormatError where it is wrong."""
+        store = self._store
+        try:
+            family = store.family(message.session)
+            key = family.key(recipes.epoch_of(message.recipe))
+        except MissingError:
+            return None
+        recipe = recipes.open_recipe(message.recipe, message.name, key)
+        head = recipe.opened()
+        if len(head.pages) > IMAGE_OBJECT_PAGES_MAX:
+            raise FormatError("a recipe is for too many pages")
+        try:
+            old = self._parents_pages(message.session, head)
+            bases = self._bases(message.session, head)
+        except (DamagedStoreError, MissingError):
+            return None
+        return recipes.remake(recipe, key, old=old, base=lambda _, slot: bases[slot])
+
+    def _make(self, session: SessionId, name: ObjectName) -> bytes | None:
+        store = self._store
+        size = store.objects.size(name)
+        if not WORTH_BYTES < size <= OBJECT_BYTES_MAX:
+            return None
+        family = store.family(session)
+        raw = store.objects.raw(name)
+        assert raw is not None
+        sealed = SealedObject(raw)
+        opened = None
+        for epoch in [family.epoch, *(one for one in family.epochs if one != family.epoch)]:
+            try:
+                opened = epoch, sealed.segment(family.key(epoch), 0)
+                break
+            except SealError:
+                continue
+        if opened is None:
+            return None
+        epoch, first = opened
+        head = decode_head(first)
+        if head.parent is None or not head.bases or not head.pages:
+            return None
+        key = family.key(epoch)
+        ref = Ref(name=name, epoch=epoch)
+        segments = [sealed.segment(key, number) for number in range(sealed.count)]
+        _, new = store.reader(family.id).own_pages(ref)
+        nonce = raw[2 + 4 * sealed.count : 2 + 4 * sealed.count + NONCE_BYTES]
+        made = recipes.make(ref, nonce=nonce, segments=segments, old=self._parents_pages(session, head), new=new)
+        result = recipes.seal_recipe(made, key, store.random(NONCE_BYTES))
+        if len(result) > min(WORTH_SHARE * size, size - WORTH_BYTES, 3 * SYNC_PART_BYTES):
+            return None
+        return result
+
+    def _parents_pages(self, session: SessionId, head: ImageHead) -> list[memoryview | bytes]:
+        """The parent's versions of the own pages; empty bytes where it has none."""
+        assert head.parent is not None
+        restore = Restore(self._store.reader(self._store.session(session).family).open)
+        places, _ = restore.places(head.parent)
+        return _read(restore, [places.get(page) for page in head.pages])
+
+    def _bases(self, session: SessionId, head: ImageHead) -> list[memoryview | bytes]:
+        """The base of each slot; empty bytes for a page that has none."""
+        restore = Restore(self._store.reader(self._store.session(session).family).open)
+        places: list[int | None] = []
+        for page, base in zip(head.pages, head.bases, strict=True):
+            number = restore.number(head.ref(base)) if base else 0
+            places.append(number << SLOT_BITS | restore.opened[number].slot_of(page) if base else None)
+        return _read(restore, places)
+
+
+def _read(restore: Restore, places: list[int | None]) -> list[memoryview | bytes]:
+    """The pages at these places; empty bytes where there is none."""
+    for place in places:
+        if place is not None:
+            restore.opened[place >> SLOT_BITS].want((place & 0xFFFF,))
+    restore.decode()
+    return [b"" if place is None else restore.page(place) for place in places]

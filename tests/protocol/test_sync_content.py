@@ -1,0 +1,153 @@
+"""Objects in parts, recipes, and letters: whole or refused, and nothing readable for who may not read."""
+
+from __future__ import annotations
+
+import random
+from dataclasses import replace
+from typing import Any
+
+import pytest
+from tests.protocol.mutate import mutated_bytes
+from tests.protocol.test_sync_messages import VECTORS, generator
+
+from hhd_protocol import crypto
+from hhd_protocol.compression import compress
+from hhd_protocol.errors import FormatError
+from hhd_protocol.images import ImageHead, encode_head
+from hhd_protocol.objects import object_name
+from hhd_protocol.sync import recipe
+from hhd_protocol.sync.letters import letter_name, open_letter, seal_letter
+from hhd_protocol.sync.messages import OBJECT, Part
+from hhd_protocol.sync.parts import Parts
+
+MADE: Any = generator()
+NAME = bytes(32)
+
+
+def part(offset: int, content: bytes, total: int = 10, name: bytes = NAME) -> Part:
+    return Part(what=OBJECT, name=name, offset=offset, total=total, content=content)
+
+
+def test_parts_are_gone_on_from_after_a_cut_and_may_come_twice() -> None:
+    parts = Parts()
+    assert parts.add(part(0, b"abcd")) is None and parts.begun(NAME) == 4
+    assert parts.add(part(0, b"abcd")) is None and parts.begun(NAME) == 4
+    assert parts.add(part(2, b"cdef")) is None and parts.begun(NAME) == 6
+    assert parts.add(part(6, b"ghij")) == b"abcdefghij"
+    assert parts.begun(NAME) == 0 and parts.held_bytes == 0
+
+
+def test_a_gap_between_parts_is_refused_and_leaves_nothing() -> None:
+    parts = Parts()
+    with pytest.raises(FormatError):
+        parts.add(part(4, b"efgh"))
+    assert parts.held_bytes == 0 and parts.begun(NAME) == 0
+
+
+def test_what_is_begun_is_bounded() -> None:
+    parts = Parts(bytes_max=100)
+    for number in range(50):
+        parts.add(part(0, b"x" * 9, name=bytes([number]) * 32))
+    assert parts.held_bytes <= 100 and parts.begun(bytes([49]) * 32) == 9
+
+
+def test_a_recipe_makes_the_object_byte_for_byte() -> None:
+    made, raw, old, base = MADE.example_object()
+    sealed = recipe.seal_recipe(made, MADE.KEY, bytes(24))
+    assert sealed.hex() == VECTORS["recipe"]["recipe"]
+    again = recipe.open_recipe(sealed, made.ref.name, MADE.KEY)
+    assert again == made and recipe.epoch_of(sealed) == MADE.EPOCH
+    assert recipe.remake(again, MADE.KEY, old=old, base=lambda _, slot: base[slot]) == raw
+    assert object_name(raw) == made.ref.name
+
+
+def test_another_build_of_zstd_is_noticed_before_anything_is_sealed(monkeypatch: pytest.MonkeyPatch) -> None:
+    made, _, old, base = MADE.example_object()
+
+    def never(*_: object) -> bytes:
+        raise AssertionError("it sealed another stream under the nonce")
+
+    frames = recipe.encode_frames
+    monkeypatch.setattr(
+        recipe, "encode_frames", lambda *given: [one + b"" if False else compress(one) for one in frames(*given)]
+    )
+    monkeypatch.setattr(recipe, "seal_object", never)
+    assert recipe.remake(made, MADE.KEY, old=old, base=lambda _, slot: base[slot]) is None
+
+
+def test_wrong_pages_and_wrong_bases_make_nothing() -> None:
+    made, _, old, base = MADE.example_object()
+    other = [bytes(4096), *old[1:]]
+    for given, under in ((other, base), (old, [bytes(4096)] * 3)):
+        try:
+            found = recipe.remake(made, MADE.KEY, old=given, base=lambda _, slot, under=under: under[slot])  # type: ignore[misc]
+        except FormatError:
+            continue
+        assert found is None
+    with pytest.raises(FormatError):
+        recipe.remake(made, MADE.KEY, old=old[:2], base=lambda _, slot: base[slot])
+
+
+def test_a_recipe_that_lies_about_its_name_is_refused() -> None:
+    made, _, old, base = MADE.example_object()
+    lying = replace(made, ref=made.ref._replace(name=MADE.OBJECT))
+    with pytest.raises(FormatError):
+        recipe.remake(lying, MADE.KEY, old=old, base=lambda _, slot: base[slot])
+
+
+def test_a_recipe_is_no_bomb() -> None:
+    made, _, old, base = MADE.example_object()
+    bomb = replace(made, changes=(compress(bytes(64 * 1024 * 1024)),))
+    with pytest.raises(FormatError):
+        recipe.remake(bomb, MADE.KEY, old=old, base=lambda _, slot: base[slot])
+    head = made.opened()
+    alone = ImageHead(**{**vars(head), "parent": None})
+    with pytest.raises(FormatError):
+        replace(made, head=encode_head(alone)).opened()
+
+
+def test_damaged_recipes_are_refused() -> None:
+    made, _, old, base = MADE.example_object()
+    sealed, dice = recipe.seal_recipe(made, MADE.KEY, bytes(24)), random.Random(1)
+    for _ in range(200):
+        raw = mutated_bytes(sealed, dice)
+        if raw == sealed:
+            continue
+        with pytest.raises(FormatError):
+            again = recipe.open_recipe(raw, made.ref.name, MADE.KEY)
+            if again == made:  # The epoch beside the seal is another: whoever looks it up has no such key.
+                raise FormatError("only the epoch differs")
+            recipe.remake(again, MADE.KEY, old=old, base=lambda _, slot: base[slot])
+
+
+KEYS = {crypto.device_id(crypto.public_key(seed)): crypto.public_key(seed) for seed in (MADE.LAPTOP, MADE.DESKTOP)}
+
+
+def test_a_letter_opens_for_each_reader_and_nobody_else() -> None:
+    letter, sealed = MADE.example_letter()
+    assert sealed.hex() == VECTORS["letter"]["letter"] and letter_name(sealed).hex() == VECTORS["letter"]["name"]
+    assert open_letter(sealed, MADE.LAPTOP, KEYS) == open_letter(sealed, MADE.DESKTOP, KEYS) == letter
+    assert open_letter(sealed, bytes(32), KEYS) is None
+    for told in (letter.session, letter.family, letter.page_key, MADE.ENTRY.raw, letter.by):
+        assert told not in sealed
+
+
+def test_a_letter_of_a_stranger_is_refused() -> None:
+    letter, _ = MADE.example_letter()
+    stranger = bytes(range(64, 96))
+    forged = replace(letter, by=crypto.device_id(crypto.public_key(stranger)))
+    raw = seal_letter(forged, stranger, [crypto.public_key(MADE.DESKTOP)], secret=bytes(range(32)), key=bytes(32))
+    with pytest.raises(FormatError):
+        open_letter(raw, MADE.DESKTOP, KEYS)
+
+
+def test_damaged_letters_are_refused_or_are_to_others() -> None:
+    _, sealed = MADE.example_letter()
+    dice = random.Random(2)
+    for _ in range(200):
+        raw = mutated_bytes(sealed, dice)
+        try:
+            found = open_letter(raw, MADE.DESKTOP, KEYS)
+        except FormatError:
+            continue
+        assert found is None or raw == sealed

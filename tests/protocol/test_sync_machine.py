@@ -1,0 +1,314 @@
+"""Two and three machines, their messages carried by hand: what is said, in how many bytes, and who is cut off."""
+
+from __future__ import annotations
+
+from hashlib import sha256
+
+from hhd_protocol.ids import CheckpointId, DeviceId, Incarnation, ObjectName, SessionId, StatementId
+from hhd_protocol.limits import SYNC_AGAIN_MS, SYNC_STILL_MS_MAX, SYNC_UNBACKED_MAX, SYNC_WANT_AGAIN_MAX
+from hhd_protocol.sync import Chains, Sync, encode_message, session_digest
+from hhd_protocol.sync.events import (
+    Acknowledged,
+    Allowed,
+    Answering,
+    Arrived,
+    Changed,
+    Cut,
+    Event,
+    Heard,
+    Hold,
+    Linked,
+    Load,
+    Loaded,
+    Lost,
+    Missing,
+    Opened,
+    Output,
+    Send,
+    SendContent,
+    SendStatements,
+    Take,
+    Tick,
+    Woke,
+)
+from hhd_protocol.sync.messages import Absent, Answered, Ask, Entry, Hello, Message, Statements, Want
+
+LAPTOP, DESKTOP, SERVER = (DeviceId(sha256(name.encode()).digest()) for name in ("laptop", "desktop", "server"))
+
+
+def name(text: str) -> StatementId:
+    return StatementId(sha256(text.encode()).digest())
+
+
+def session(number: int) -> SessionId:
+    return SessionId(name(f"session {number}"))
+
+
+History = dict[StatementId, StatementId | None]
+
+
+def line(number: int, length: int) -> History:
+    ids = [name(f"{number}/{at}") for at in range(length)]
+    return {id: ids[at - 1] if at else None for at, id in enumerate(ids)}
+
+
+class Device:
+    """A machine with a disk of statements and nothing else."""
+
+    def __init__(self, id: DeviceId, sessions: dict[SessionId, History]) -> None:
+        self.id, self.sessions = id, {one: dict(after) for one, after in sessions.items()}
+        self.machine = Sync(incarnation=Incarnation(id[:16]))
+        self.done: list[Output] = []
+        self.sent_bytes = 0
+        self.statements_sent = 0
+        self.machine.handle(Opened(digests={one: self.digest(one) for one in sessions}), 0)
+
+    def digest(self, session: SessionId) -> bytes:
+        return session_digest(Chains(self.sessions[session]).frontier(marked=False), [])
+
+    def happens(self, event: Event, now_ms: int = 0) -> list[tuple[DeviceId, Message]]:
+        """What it sends."""
+        found: list[tuple[DeviceId, Message]] = []
+        for output in self.machine.handle(event, now_ms):
+            self.done.append(output)
+            match output:
+                case Load(session=one):
+                    found += self.happens(Loaded(session=one, after=self.sessions[one]))
+                case Send(peer=peer, message=message):
+                    found.append((peer, message))
+                case SendStatements(peer=peer, session=one, ids=ids):
+                    entries = tuple(Entry(raw=id) for id in ids)
+                    self.statements_sent += len(ids)
+                    found.append((peer, Statements(session=one, entries=entries)))
+                case _:
+                    pass
+        self.sent_bytes += sum(len(encode_message(message)) for _, message in found)
+        return found
+
+    def take(self, peer: DeviceId, message: Statements) -> list[tuple[DeviceId, Message]]:
+        known = self.sessions.setdefault(message.session, {})
+        given = [StatementId(entry.raw) for entry in message.entries]
+        fresh = {id: ALL[id] for id in given if id not in known}
+        known |= fresh
+        return self.happens(
+            Changed(
+                session=message.session,
+                digest=self.digest(message.session),
+                fresh=fresh,
+                source=peer,
+                durable=tuple(given),
+            )
+        )
+
+    def outputs(self, kind: type[Output]) -> list[Output]:
+        return [one for one in self.done if isinstance(one, kind)]
+
+
+ALL: History = {id: after for number in range(2100) for id, after in line(number, 12).items()}
+
+
+def talk(*devices: Device, rounds_max: int = 10_000) -> None:
+    """Link all with all and carry every message."""
+    by_id = {one.id: one for one in devices}
+    wires: list[tuple[DeviceId, DeviceId, Message]] = []
+    for one in devices:
+        for other in devices:
+            if one is not other and other.id not in one.machine.peers:
+                wires += [(one.id, to, message) for to, message in one.happens(Linked(peer=other.id))]
+    carry(by_id, wires, rounds_max)
+
+
+def carry(by_id: dict[DeviceId, Device], wires: list[tuple[DeviceId, DeviceId, Message]], most: int = 10_000) -> None:
+    for _ in range(most):
+        if not wires:
+            return
+        source, target, message = wires.pop(0)
+        device = by_id[target]
+        said = device.happens(Heard(peer=source, message=message))
+        if isinstance(message, Statements):
+            said += device.take(source, message)
+        wires += [(target, to, one) for to, one in said]
+    raise AssertionError("they talk for ever")
+
+
+def test_two_thousand_unchanged_sessions_reconnect_in_one_message_each_way() -> None:
+    sessions = {session(n): line(n, 12) for n in range(2000)}
+    laptop, desktop = Device(LAPTOP, sessions), Device(DESKTOP, sessions)
+    talk(laptop, desktop)
+    assert laptop.sent_bytes + desktop.sent_bytes < 400
+    assert laptop.outputs(Answering) and desktop.outputs(Answering)
+    assert all(laptop.machine.is_level(DESKTOP, session(n)) for n in (0, 7, 1999))
+
+
+def test_one_session_that_grew_is_found_among_two_thousand_in_few_bytes() -> None:
+    sessions = {session(n): line(n, 12) for n in range(2000)}
+    behind = {**sessions, session(5): line(5, 9)}
+    laptop, desktop = Device(LAPTOP, sessions), Device(DESKTOP, behind)
+    talk(laptop, desktop)
+    assert desktop.sessions[session(5)] == line(5, 12)
+    assert (laptop.statements_sent, desktop.statements_sent) == (3, 0)
+    assert laptop.sent_bytes + desktop.sent_bytes < 12_000
+    assert laptop.machine.is_level(DESKTOP, session(5)) and desktop.machine.is_level(LAPTOP, session(5))
+
+
+def test_devices_that_each_have_something_new_end_with_the_same() -> None:
+    one, other = {session(1): line(1, 12), session(2): line(2, 3)}, {session(2): line(2, 7), session(3): line(3, 2)}
+    laptop, desktop, server = Device(LAPTOP, one), Device(DESKTOP, other), Device(SERVER, {})
+    talk(laptop, desktop, server)
+    assert laptop.sessions == desktop.sessions == server.sessions
+    assert laptop.machine.digests == desktop.machine.digests == server.machine.digests
+
+
+def test_what_is_new_goes_to_who_is_linked_without_a_question() -> None:
+    laptop, desktop = Device(LAPTOP, {session(1): line(1, 3)}), Device(DESKTOP, {session(1): line(1, 3)})
+    talk(laptop, desktop)
+    fresh = name("1/3")
+    laptop.sessions[session(1)][fresh] = name("1/2")
+    said = laptop.happens(Changed(session=session(1), digest=laptop.digest(session(1)), fresh={fresh: name("1/2")}))
+    assert [type(message) for _, message in said] == [Statements]
+    assert not laptop.machine.is_level(DESKTOP, session(1))
+    carry({LAPTOP: laptop, DESKTOP: desktop}, [(LAPTOP, to, message) for to, message in said])
+    assert laptop.machine.is_level(DESKTOP, session(1))
+    eager = [one for one in laptop.done if isinstance(one, SendStatements)]
+    assert eager and eager[-1].eager
+
+
+def test_content_is_asked_of_one_peer_and_of_another_where_it_is_absent() -> None:
+    laptop = Device(LAPTOP, {})
+    for peer in (DESKTOP, SERVER):
+        laptop.happens(Linked(peer=peer))
+    names = tuple(ObjectName(name(f"object {n}")) for n in range(6))
+    said = laptop.happens(Missing(session=session(1), objects=names, source=DESKTOP))
+    assert [(to, one.objects) for to, one in said if isinstance(one, Want)] == [(DESKTOP, names)]
+    assert laptop.happens(Missing(session=session(1), objects=names, source=SERVER)) == []
+    said = laptop.happens(Heard(peer=DESKTOP, message=Absent(objects=names[:2])))
+    assert [(to, one.objects) for to, one in said if isinstance(one, Want)] == [(SERVER, names[:2])]
+    for one in names[2:4]:
+        laptop.happens(Arrived(name=one, source=DESKTOP))
+    said = laptop.happens(Lost(peer=DESKTOP))
+    assert [(to, one.objects) for to, one in said if isinstance(one, Want)] == [(SERVER, names[4:])]
+
+
+def test_who_sends_nothing_for_a_minute_is_asked_no_more() -> None:
+    laptop = Device(LAPTOP, {})
+    for peer in (DESKTOP, SERVER):
+        laptop.happens(Linked(peer=peer))
+    wanted = ObjectName(name("object"))
+    laptop.happens(Missing(session=session(1), objects=(wanted,), source=DESKTOP), 1000)
+    assert laptop.machine.deadline() == 1000 + SYNC_STILL_MS_MAX
+    said = laptop.happens(Tick(), 1000 + SYNC_STILL_MS_MAX)
+    assert [to for to, one in said if isinstance(one, Want)] == [SERVER]
+
+
+def test_peers_compare_again_after_five_minutes() -> None:
+    laptop = Device(LAPTOP, {session(1): line(1, 3)})
+    laptop.happens(Linked(peer=DESKTOP))
+    assert laptop.happens(Tick(), SYNC_AGAIN_MS - 1) == []
+    assert [type(one) for _, one in laptop.happens(Tick(), SYNC_AGAIN_MS)] == [Hello]
+
+
+def test_who_wakes_asks_all_and_an_older_answer_does_not_count() -> None:
+    laptop, desktop = Device(LAPTOP, {session(1): line(1, 3)}), Device(DESKTOP, {session(1): line(1, 3)})
+    first = laptop.happens(Linked(peer=DESKTOP))
+    desktop.happens(Linked(peer=LAPTOP))
+    late = desktop.happens(Heard(peer=LAPTOP, message=first[0][1]))
+    asked = laptop.happens(Woke())
+    for _, message in late:
+        laptop.happens(Heard(peer=DESKTOP, message=message))
+    assert not laptop.outputs(Answering)
+    for _, message in desktop.happens(Heard(peer=LAPTOP, message=asked[0][1])):
+        laptop.happens(Heard(peer=DESKTOP, message=message))
+    assert laptop.outputs(Answering)
+
+
+def test_what_a_peer_is_not_to_have_is_neither_told_nor_given() -> None:
+    sessions = {session(n): line(n, 3) for n in range(3)}
+    laptop, desktop = Device(LAPTOP, sessions), Device(DESKTOP, {})
+    left_out = frozenset({session(1)})
+    wires = [(LAPTOP, to, one) for to, one in laptop.happens(Linked(peer=DESKTOP, left_out=left_out))]
+    wires += [(DESKTOP, to, one) for to, one in desktop.happens(Linked(peer=LAPTOP))]
+    carry({LAPTOP: laptop, DESKTOP: desktop}, wires)
+    assert desktop.sessions.keys() == {session(0), session(2)}
+    asked = Ask(session=session(1))
+    assert laptop.happens(Heard(peer=DESKTOP, message=asked)) == []
+    said = laptop.happens(Heard(peer=DESKTOP, message=Want(session=session(1), objects=(ObjectName(name("x")),))))
+    assert [type(one) for _, one in said] == [Absent]
+    said = laptop.happens(Allowed(peer=DESKTOP, left_out=frozenset()))
+    carry({LAPTOP: laptop, DESKTOP: desktop}, [(LAPTOP, to, one) for to, one in said])
+    said = desktop.happens(Woke())
+    carry({LAPTOP: laptop, DESKTOP: desktop}, [(DESKTOP, to, one) for to, one in said])
+    assert desktop.sessions.keys() == sessions.keys(), "and once it may have it, it gets it"
+
+
+def test_who_takes_nothing_now_says_so_and_asks_again_later() -> None:
+    laptop = Device(LAPTOP, {})
+    laptop.happens(Linked(peer=DESKTOP))
+    laptop.happens(Hold(why="the disk is full"))
+    missing = Missing(session=session(1), objects=(ObjectName(name("object")),), source=DESKTOP)
+    assert laptop.happens(missing) == []
+    said = laptop.happens(Hold(why=""))
+    assert {type(one) for _, one in said} >= {Want, Hello}
+
+
+def _cut(device: Device) -> str | None:
+    found = [one for one in device.done if isinstance(one, Cut)]
+    return found[0].why if found else None
+
+
+def test_who_asks_for_one_object_without_end_is_cut_off() -> None:
+    laptop = Device(LAPTOP, {session(1): line(1, 3)})
+    laptop.happens(Linked(peer=DESKTOP))
+    want = Want(session=session(1), objects=(ObjectName(name("object")),))
+    for _ in range(SYNC_WANT_AGAIN_MAX):
+        laptop.happens(Heard(peer=DESKTOP, message=want))
+    assert _cut(laptop) is None and laptop.outputs(SendContent)
+    laptop.happens(Heard(peer=DESKTOP, message=want))
+    assert "again and again" in (_cut(laptop) or "") and DESKTOP not in laptop.machine.peers
+
+
+def test_who_asks_without_pause_is_cut_off_and_who_asks_in_time_is_not() -> None:
+    for pause_ms, ends in ((0, True), (1000, False)):
+        laptop = Device(LAPTOP, {session(1): line(1, 3)})
+        laptop.happens(Linked(peer=DESKTOP))
+        for number in range(15_000):
+            laptop.machine.handle(Heard(peer=DESKTOP, message=Ask(session=session(1))), number * pause_ms)
+        assert (DESKTOP not in laptop.machine.peers) == ends
+
+
+def test_a_million_tiny_records_without_content_end_the_link() -> None:
+    laptop = Device(LAPTOP, {})
+    laptop.happens(Linked(peer=DESKTOP))
+    flood = Statements(session=session(1), entries=tuple(Entry(raw=b"x") for _ in range(2048)))
+    taken = 0
+    for _ in range(500):
+        laptop.done.clear()
+        laptop.happens(Heard(peer=DESKTOP, message=flood))
+        taken += 2048 * len(laptop.outputs(Take))
+    assert taken <= SYNC_UNBACKED_MAX and DESKTOP not in laptop.machine.peers
+
+
+def test_acknowledgements_come_out_with_who_gave_them() -> None:
+    laptop, desktop = Device(LAPTOP, {session(1): line(1, 3)}), Device(DESKTOP, {})
+    talk(laptop, desktop)
+    said = [one for one in laptop.done if isinstance(one, Acknowledged) and one.session is not None]
+    assert said and set(said[0].statements) == set(line(1, 3)) and said[0].peer == DESKTOP
+    assert CheckpointId(name("1/0")) not in said[0].whole
+
+
+def test_nobody_says_that_it_answered_before_all_was_sent() -> None:
+    sessions = {session(n): line(n, 5) for n in range(40)}
+    laptop, desktop = Device(LAPTOP, sessions), Device(DESKTOP, {})
+    order: list[type[Message]] = []
+    wires = [(DESKTOP, to, one) for to, one in desktop.happens(Linked(peer=LAPTOP))]
+    laptop.happens(Linked(peer=DESKTOP))
+    while wires:
+        source, target, message = wires.pop(0)
+        device = laptop if target == LAPTOP else desktop
+        if target == DESKTOP:
+            order.append(type(message))
+        said = device.happens(Heard(peer=source, message=message))
+        if isinstance(message, Statements):
+            device.take(source, message)
+        wires += [(target, to, one) for to, one in said]
+    assert order.count(Statements) == 40 and order.count(Answered) == 1
+    assert order[-1] is Answered

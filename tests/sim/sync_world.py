@@ -1,0 +1,581 @@
+"""A seeded world whose devices tell one another what they have by the product's own sync machine.
+
+The worlds of `world`, with what `hhd_protocol.sync` says in place of the plain exchange there: messages that are lost,
+come twice or out of order, links that break in the middle, disks that are full, and content beside the statements: an
+object or two for each checkpoint, without which nobody goes on from it.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+from dataclasses import dataclass, replace
+from hashlib import sha256
+
+from tests.sim.device import Device
+from tests.sim.world import World
+
+from hhd_protocol.holding import Refuse, Settle, TakeOver, Why, Wish, Word
+from hhd_protocol.ids import CheckpointId, DeviceId, Incarnation, ObjectName, SessionId, StatementId
+from hhd_protocol.limits import SYNC_AGAIN_MS
+from hhd_protocol.statements import Checkpoint, Record, Role, Statement
+from hhd_protocol.sync import Chains, Sync, session_digest
+from hhd_protocol.sync.events import (
+    Acknowledged,
+    Answering,
+    Arrived,
+    Changed,
+    Cut,
+    Event,
+    Heard,
+    Hold,
+    Linked,
+    Load,
+    Loaded,
+    Lost,
+    Missing,
+    Opened,
+    Output,
+    Send,
+    SendContent,
+    SendStatements,
+    Take,
+    Tick,
+    Woke,
+)
+from hhd_protocol.sync.machine import had
+from hhd_protocol.sync.messages import (
+    OBJECT,
+    Absent,
+    Acknowledge,
+    Entry,
+    Had,
+    Hello,
+    Message,
+    Part,
+    Statements,
+    Want,
+    decode_message,
+    encode_message,
+)
+
+TWO = frozenset[DeviceId]
+
+
+@dataclass(frozen=True, kw_only=True)
+class Wire:
+    """A message under way; `link`: the number of the connection it was put on."""
+
+    source: DeviceId
+    target: DeviceId
+    raw: bytes
+    link: int
+
+
+def objects_of(checkpoint: Checkpoint) -> list[bytes]:
+    """The content that a checkpoint brought: one object, or two."""
+    return [sha256(bytes([n]) + checkpoint.id).digest() for n in range(1 + checkpoint.id[0] % 2)]
+
+
+class SyncWorld(World):
+    """The world of one seed; `run` it."""
+
+    def __init__(self, seed: int, *, devices: int | None = None, calm: bool = False, real: bool = False) -> None:
+        super().__init__(seed, devices=devices, calm=calm, real=real)
+        if len(self.list) < 3 and devices is None:  # Three to five, as the spec promises; two are covered by `world`.
+            self.__init__(seed, devices=self.rng.choice([3, 3, 4, 5]), calm=calm, real=real)  # type: ignore[misc]
+            return
+        self.members = {device.id: device.role for device in self.list}
+        self.full_chance = 0.0 if calm else self.rng.choice([0, 0, 0.05])
+        self.full: set[DeviceId] = set()
+        self.raws: dict[bytes, Statement] = {}
+        self.wires: list[Wire] = []
+        self.links: dict[TWO, int] = {}
+        self.links_made = 0
+        self.machines: dict[DeviceId, tuple[int, Sync]] = {}
+        self.denials: dict[DeviceId, set[StatementId]] = {}
+        """Records that a device was told it had, before they came."""
+        crash, self.crash_chance = self.crash_chance, 0.0
+        self.refresh()
+        self.crash_chance = crash
+
+    @property
+    def sid(self) -> SessionId:
+        return SessionId(self.session)
+
+    # Links and machines follow what is up
+
+    def refresh(self) -> None:
+        """Machines are made and dropped with processes, links with what is reachable."""
+        for device in self.list:
+            made = self.machines.get(device.id)
+            if device.part is None:
+                self.machines.pop(device.id, None)
+            elif made is None or made[0] != device.openings:
+                machine = Sync(incarnation=Incarnation(device.incarnation))
+                self.machines[device.id] = device.openings, machine
+                self.drop_links(device)
+                known = {self.sid: self.digest(device)} if device.disk.statements else {}
+                self.happens(device, Opened(digests=known))
+                self.look_for_content(device, None)
+        up = {
+            frozenset((one.id, other.id))
+            for one in self.list
+            for other in self.list
+            if one is not other and self.linked(one, other)
+        }
+        for pair in [pair for pair in self.links if pair not in up]:
+            self.drop_link(pair)
+        for pair in sorted(up - self.links.keys(), key=sorted):
+            self.links_made += 1
+            self.links[pair] = self.links_made
+            one, other = sorted(pair)
+            for a, b in ((one, other), (other, one)):
+                if self.devices[a].up:
+                    self.happens(self.devices[a], Linked(peer=b))
+
+    def drop_links(self, device: Device) -> None:
+        for pair in [pair for pair in self.links if device.id in pair]:
+            self.drop_link(pair)
+
+    def drop_link(self, pair: TWO) -> None:
+        if any(
+            self.links[pair] == wire.link and isinstance(self.opened(wire), Part | Statements) for wire in self.wires
+        ):
+            self.reached["link cut in the middle"] += 1
+        number = self.links.pop(pair)
+        self.wires = [wire for wire in self.wires if wire.link != number]
+        one, other = sorted(pair)
+        for a, b in ((one, other), (other, one)):
+            made = self.machines.get(a)
+            if made is not None and self.devices[a].part is not None and b in made[1].peers:
+                self.happens(self.devices[a], Lost(peer=b))
+
+    def opened(self, wire: Wire) -> Message:
+        return decode_message(wire.raw)
+
+    # One device
+
+    def happens(self, device: Device, event: Event) -> None:
+        """Give the machine an event and carry out what it says, in order."""
+        made = self.machines.get(device.id)
+        if made is None or device.part is None or made[0] != device.openings:
+            return
+        openings = device.openings
+        for output in made[1].handle(event, device.now_ms(self.now_ms)):
+            if device.part is None or device.openings != openings:
+                return
+            if self.crash_chance and self.rng.random() < self.crash_chance / 8:
+                self.crash(device)
+                return
+            self.carry(device, made[1], output)
+
+    def carry(self, device: Device, machine: Sync, output: Output) -> None:
+        match output:
+            case Load():
+                assert device.part is not None
+                after = {id: one.after for id, one in device.disk.statements.items()}
+                self.happens(device, Loaded(session=self.sid, after=after, lacking=self.lacking(device)))
+            case Send(peer=peer, message=message):
+                self.say(device, peer, message)
+            case SendStatements(peer=peer, ids=ids, eager=eager):
+                self.send_statements(device, machine, peer, ids, eager=eager)
+            case SendContent(peer=peer, objects=objects):
+                for name in objects:
+                    if name in device.disk.objects:
+                        self.say(device, peer, Part(what=OBJECT, name=name, offset=0, total=1, content=b"x"))
+                    else:
+                        self.reached["content absent"] += 1
+                        self.say(device, peer, Absent(objects=(name,)))
+            case Take(peer=peer, message=message):
+                self.take(device, peer, message)
+            case Answering(peer=peer):
+                device.answered |= {peer}
+            case Acknowledged(peer=peer, session=session, statements=statements, whole=whole):
+                if session is None:
+                    self.reached["level at once"] += 1
+                said = self.acknowledging(statements, whole)
+                if session is None:
+                    said = frozenset(device.disk.statements) - device.disk.bare
+                self.take_acknowledgement(device, machine, peer, said)
+                for checkpoint in whole:
+                    self.check_whole(self.devices[peer], checkpoint)
+            case Cut(peer=peer, why=why):
+                raise AssertionError(f"{device.name} cuts {self.name(peer)}: {why}")
+
+    def say(self, device: Device, peer: DeviceId, message: Message) -> None:
+        pair = frozenset((device.id, peer))
+        if pair not in self.links:
+            return
+        if isinstance(message, Acknowledge):
+            self.checks.acknowledged(device, self.acknowledging(message.statements, message.whole))
+            for checkpoint in message.whole:
+                self.check_whole(device, checkpoint)
+        if isinstance(message, Want):
+            have = set(message.objects) & device.disk.objects
+            assert not have, f"{device.name} asks for objects that are durable there"
+        raw = encode_message(message)
+        self.wires.append(Wire(source=device.id, target=peer, raw=raw, link=self.links[pair]))
+
+    def acknowledging(self, statements: Iterable[StatementId], whole: Iterable[StatementId]) -> frozenset[StatementId]:
+        """What is acknowledged: of checkpoints those whose content is there."""
+        known = self.checks.statements
+        return frozenset(id for id in statements if not isinstance(known[id], Checkpoint)) | frozenset(whole)
+
+    def check_whole(self, device: Device, checkpoint: CheckpointId) -> None:
+        """Every object of an acknowledged checkpoint, and of what it stands on, is durable there."""
+        if device.dead or device.restored:
+            return
+        stack: list[StatementId] = [checkpoint]
+        while stack:
+            found = self.checks.statements[stack.pop()]
+            assert isinstance(found, Checkpoint)
+            lost = set(objects_of(found)) - device.disk.objects
+            assert not lost, f"{device.name} acknowledges the content of {self.name(checkpoint)} and has it not"
+            stack.extend(found.parents)
+
+    def send_statements(
+        self, device: Device, machine: Sync, peer: DeviceId, ids: tuple[StatementId, ...], *, eager: bool
+    ) -> None:
+        found = [device.disk.statements[id] for id in ids if id in device.disk.statements]
+        self.checks.said(device, tuple(found))
+        granted = {one.id for one in found if isinstance(one, Record) and one.to == peer}
+        said = device.disk.acknowledged.get(peer, {})
+        now = machine.peers[peer].incarnation
+        before = granted & frozenset().union(*(seen for incarnation, seen in said.items() if incarnation != now))
+        if before:
+            self.say(device, peer, had(self.sid, before))
+        found.sort(key=lambda one: not isinstance(one, Record))
+        checkpoints = [one for one in found if isinstance(one, Checkpoint)]
+        eager = eager and len(checkpoints) == 1
+        objects = objects_of(checkpoints[0]) if eager else []
+        if eager:
+            self.reached["content sent along"] += 1
+        machine.expects_content(peer, self.sid, (CheckpointId(one.id) for one in checkpoints))
+        for one in found:
+            self.raws[one.id] = one
+        entries = tuple(Entry(raw=one.id) for one in found)
+        if entries:
+            self.say(device, peer, Statements(session=self.sid, entries=entries, objects=tuple(objects)))
+
+    def take(self, device: Device, peer: DeviceId, message: Message) -> None:
+        assert device.part is not None
+        if device.id in self.full:
+            self.reached["full disk"] += 1
+            self.happens(device, Hold(why="the disk is full"))
+            return
+        match message:
+            case Statements(entries=entries, objects=objects):
+                given = [self.raws[entry.raw] for entry in entries]
+                fresh = [one for one in given if one.id not in device.part.known.statements]
+                if len(fresh) < len(given):
+                    self.reached["statement came again"] += 1
+                self.keep(device, peer, fresh, given, set(objects))
+            case Part(name=name):
+                if name in device.disk.objects:
+                    self.reached["object came again"] += 1
+                self.keep(device, peer, [], [], {name})
+            case Had(records=records):
+                self._deny(device, frozenset(records) & device.part.known.statements.keys())
+                self.denials.setdefault(device.id, set()).update(records)
+            case _:
+                raise AssertionError(f"{message} is not for the store")
+
+    def keep(
+        self,
+        device: Device,
+        peer: DeviceId,
+        fresh: list[Statement],
+        given: list[Statement],
+        objects: set[bytes],
+    ) -> None:
+        """One transaction, and what it comes to."""
+        part = device.part
+        assert part is not None
+        before_whole, before_held = self.sound(device), part.known.view.held
+        if fresh:
+            self.note(device, "learns from", peer, [one.id for one in fresh])
+        device.disk.unsynced.update({one.id: one for one in fresh})
+        if self.crash_chance and self.rng.random() < self.crash_chance / 4:
+            self.crash(device)
+            return
+        device.disk.sync()
+        device.disk.objects |= objects
+        device.part = part.learned(*fresh)
+        self.set_bare(device)
+        self.checks.learned(device)
+        denied = self.denials.get(device.id, set()) & {one.id for one in fresh}
+        if denied:
+            self._deny(device, frozenset(denied))
+        view = self._view(device)
+        durable = [one.id for one in given if one.id not in view.held | view.refused]
+        durable += [id for id in before_held if id not in view.held | view.refused]
+        for name in objects:
+            self.happens(device, Arrived(name=name, source=peer))
+        if device.part is None:
+            return
+        self.happens(
+            device,
+            Changed(
+                session=self.sid,
+                digest=self.digest(device),
+                fresh={one.id: one.after for one in fresh},
+                source=peer,
+                whole=tuple(CheckpointId(id) for id in sorted(self.sound(device) - before_whole)),
+                lacking=self.lacking(device),
+                durable=tuple(dict.fromkeys(durable)),
+            ),
+        )
+        self.look_for_content(device, peer)
+
+    def look_for_content(self, device: Device, source: DeviceId | None) -> None:
+        if device.part is None:
+            return
+        wanted = [
+            ObjectName(name)
+            for one in reversed(device.disk.statements.values())
+            if isinstance(one, Checkpoint)
+            for name in objects_of(one)
+            if name not in device.disk.objects
+        ]
+        if wanted:
+            self.happens(device, Missing(session=self.sid, objects=tuple(wanted), source=source))
+
+    def whole(self, device: Device) -> set[StatementId]:
+        """The checkpoints whose content, and that of all they stand on, is on the disk."""
+        statements = device.disk.statements
+        whole: set[StatementId] = set()
+        grew = True
+        checkpoints = [one for one in statements.values() if isinstance(one, Checkpoint)]
+        while grew:
+            grew = False
+            for one in checkpoints:
+                stands = one.id not in whole and whole.issuperset(one.parents)
+                if stands and device.disk.objects.issuperset(objects_of(one)):
+                    whole.add(one.id)
+                    grew = True
+        return whole
+
+    def sound(self, device: Device) -> set[StatementId]:
+        """Those of them whose records are here, too: what may be acknowledged."""
+        view = self._view(device)
+        return self.whole(device) - view.held - view.refused
+
+    def set_bare(self, device: Device) -> None:
+        part = device.part
+        assert part is not None
+        checkpoints = {id for id, one in part.known.statements.items() if isinstance(one, Checkpoint)}
+        bare = frozenset(checkpoints - self.whole(device))
+        device.disk.bare = bare
+        if bare != part.bare:
+            device.part = replace(part, bare=bare)
+
+    def lacking(self, device: Device) -> tuple[CheckpointId, ...]:
+        whole = self.whole(device)
+        checkpoints = [one for one in device.disk.statements.values() if isinstance(one, Checkpoint)]
+        parents = {parent for one in checkpoints for parent in one.parents}
+        return tuple(CheckpointId(one.id) for one in checkpoints if one.id not in parents and one.id not in whole)
+
+    def digest(self, device: Device) -> bytes:
+        chains = Chains({id: one.after for id, one in device.disk.statements.items()})
+        return session_digest(chains.frontier(marked=False), self.lacking(device))
+
+    def take_acknowledgement(
+        self, device: Device, machine: Sync, peer: DeviceId, durable: frozenset[StatementId]
+    ) -> None:
+        assert device.part is not None
+        if peer not in machine.peers:
+            return
+        incarnation = machine.peers[peer].incarnation
+        if incarnation is None:
+            return
+        said = device.disk.acknowledged.setdefault(peer, {})
+        said[incarnation] = said.get(incarnation, frozenset()) | durable
+        if any(isinstance(device.part.known.statements.get(id), Checkpoint) for id in durable):
+            device.disk.acknowledged_by |= {peer}
+            device.part = replace(device.part, acknowledged_by=device.disk.acknowledged_by)
+
+    # What the world does, in the words of the plain one
+
+    def _persist(self, device: Device, statement: Statement, wish: Wish | None) -> None:
+        if isinstance(statement, Checkpoint):
+            device.disk.objects.update(objects_of(statement))
+        super()._persist(device, statement, wish)
+        self.set_bare(device)
+
+    def _announce(self, device: Device, statement: Statement) -> None:
+        crash, self.crash_chance = self.crash_chance, 0.0  # Who decides crashes between its outputs, and not within.
+        self.tell(device, statement)
+        self.crash_chance = crash
+
+    def tell(self, device: Device, statement: Statement) -> None:
+        self.happens(
+            device,
+            Changed(
+                session=self.sid,
+                digest=self.digest(device),
+                fresh={statement.id: statement.after},
+                lacking=self.lacking(device),
+            ),
+        )
+
+    def deliver_any(self) -> None:
+        self.refresh()
+        for _ in range(self.rng.choice([1, 1, 3, 8])):
+            if self.wires:
+                self.deliver_one()
+
+    def deliver_one(self) -> None:
+        out_of_order = self.rng.random() < self.reorder_chance
+        at = self.rng.randrange(len(self.wires)) if out_of_order else 0
+        if at:
+            self.reached["out of order"] += 1
+        again = self.rng.random() < self.twice_chance
+        if again:
+            self.reached["message twice"] += 1
+        wire = self.wires[at] if again else self.wires.pop(at)
+        if self.rng.random() < self.loss_chance / 2:
+            self.reached["message lost"] += 1
+            return
+        self.hear(wire)
+
+    @property
+    def reorder_chance(self) -> float:
+        return 0.3 if self.twice_chance else 0.0
+
+    def hear(self, wire: Wire) -> None:
+        device = self.devices[wire.target]
+        if device.up and self.links.get(frozenset((wire.source, wire.target))) == wire.link:
+            message = self.opened(wire)
+            if isinstance(message, Hello):
+                self.reached["round"] += 1
+            self.happens(device, Heard(peer=wire.source, message=message))
+
+    def ask_everybody(self, device: Device) -> None:
+        self.refresh()
+        if device.up:
+            self.happens(device, Woke())
+
+    def ask_any(self) -> None:
+        self.refresh()
+        device = self._some()
+        if device is not None:
+            machine = self.machines[device.id][1]
+            for peer in machine.peers.values():
+                peer.asked_ms = -SYNC_AGAIN_MS
+            self.happens(device, Tick())
+
+    def sync_any(self) -> None:
+        """Disks fill up, and are made room on."""
+        device = self._some()
+        if device is None:
+            return
+        if device.id in self.full:
+            self.make_room(device)
+        elif self.rng.random() < self.full_chance:
+            self.full.add(device.id)
+
+    def make_room(self, device: Device) -> None:
+        self.full.discard(device.id)
+        self.happens(device, Hold(why=""))
+
+    def exchange(self) -> None:
+        self.refresh()
+        for device in self.list:
+            if device.up:
+                machine = self.machines[device.id][1]
+                for peer in machine.peers.values():
+                    peer.asked_ms = -SYNC_AGAIN_MS
+                self.happens(device, Tick())
+        self.drain()
+
+    def drain(self) -> None:
+        for _ in range(20_000):
+            if not self.wires:
+                return
+            self.hear(self.wires.pop(0))
+        raise AssertionError("the devices talk for ever")
+
+    def heal(self) -> None:
+        self.full_chance = 0.0
+        crash, self.crash_chance = self.crash_chance, 0.0
+        for device in self.list:
+            if device.id in self.full:
+                self.make_room(device)
+        self.crash_chance = crash
+        super().heal()
+        self.refresh()
+        self.exchange()
+        self.level_at_the_end()
+
+    def start(self, device: Device) -> None:
+        super().start(device)
+        if device.part is not None:
+            self.set_bare(device)
+
+    def _sizes(self) -> list[int]:
+        return super()._sizes() + [len(device.disk.objects) for device in self.list if device.part]
+
+    def level_at_the_end(self) -> None:
+        """What some device has of the content, all have, and each knows so of each."""
+        up = [device for device in self.list if device.up]
+        having = set().union(*(device.disk.objects for device in up)) if up else set()
+        wanted = {
+            name
+            for device in up
+            for one in device.disk.statements.values()
+            if isinstance(one, Checkpoint)
+            for name in objects_of(one)
+        }
+        for device in up:
+            lost = (having & wanted) - device.disk.objects
+            assert not lost, f"{device.name} did not get {len(lost)} objects that others have"
+            for other in up:
+                if other is not device and not wanted - having:
+                    level = self.machines[device.id][1].is_level(other.id, self.sid)
+                    assert level, f"{device.name} does not know that {other.name} has all"
+        if len(up) > 1:
+            self.reached["all level"] += 1
+
+    def go_on(self) -> None:
+        """As in the plain world, from a head whose content is somewhere."""
+        able = [d for d in self.list if d.up and d.role is Role.FULL and d.id not in self._view(d).revoked]
+        if not able:
+            self.reached["nobody left"] += 1
+            return
+        owner = self._view(able[0]).owner
+        device = next((d for d in able if d.id == owner), able[0])
+        self.person_to(device)
+        part = self._part(device)
+        refusal = part.may_append()
+        if refusal is not None and refusal.why is not Why.STALE:
+            if part.leg is not None and part.leg.running is not None:
+                self._end(device, part.leg.running, cancelled=False)
+            view = self._view(device)
+            sealed = [id for id in view.sealed if isinstance(part.known.statements[id], Checkpoint)]
+            heads: Iterable[StatementId] = sorted((view.heads or set(sealed)) - part.bare)
+            if not heads and part.bare:  # Their content died with a device: a person goes back to what is left.
+                heads = sorted(self.whole(device) - view.held - view.refused)
+                self.reached["content died with its device"] += 1
+                if not heads:
+                    return
+            outputs = self.wish(device, TakeOver(head=self.rng.choice(list(heads)) if heads else None, reason="go on"))
+            if not heads and any(isinstance(o, Refuse) for o in outputs):
+                self.reached["nothing left"] += 1
+                return
+        self.settle_down()
+        self.checks.one_owner(device.id)
+        start = None
+        for _ in range(40):
+            self.drive(device)
+            if start is None and device.part and device.part.leg is not None:
+                start = device.guest.position
+            elif start is not None and device.guest.position > start:
+                self.exchange()
+                self.checks.at_the_end()
+                self.checks.one_owner(device.id)
+                self.level_at_the_end()
+                return
+            pending = self.signer.effect(device.guest.position)
+            if self.may_start(device, pending) in (Why.UNCERTAIN, Why.OTHER_REQUEST):
+                self.wish(device, Settle(effect=pending, word=self.rng.choice(list(Word))))
+        raise AssertionError(f"the session does not go on at {device.name}, which owns it: {self._stuck(device)}")
