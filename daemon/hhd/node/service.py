@@ -90,8 +90,9 @@ async def _events(doing: AsyncIterator[Any]) -> AsyncIterator[Value]:
 
 
 def _value(plain: object) -> Value:
-    """A map is a value already: of a verb whose answer has an encoding of its own."""
-    return cast(Value, plain) if type(plain) is dict else mapping.to_value(plain)
+    """A map, or a list of maps, is a value already: of a verb whose answer has an encoding of its own."""
+    ready = type(plain) is dict or (type(plain) is list and all(type(one) is dict for one in plain))
+    return cast(Value, plain) if ready else mapping.to_value(plain)
 
 
 def _given(wanted: dict[str, Any], optional: frozenset[str], arguments: dict[Value, Value]) -> dict[str, Any]:
