@@ -78,6 +78,8 @@ SHOWS: Mapping[str, Call] = {
     "rm": lambda w: ["rm", w.gone],
     "resume": lambda w: ["resume", w.asking, "--model", w.model],
     "capsule": lambda w: ["capsule", "show", w.root / "given.hhd"],
+    "rename-device": lambda w: ["rename-device", door.identity().text[:14], w.text[:200].replace("\0", "")],
+    "unpair": lambda w: ["unpair", f"no {w.text[:40]}", "--yes"],
 }
 """By command: a call that shows a title, a name, a reason or a text of the session, `MARK` in it."""
 SHOWS_NONE: Mapping[str, Call] = {
@@ -90,6 +92,7 @@ SHOWS_NONE: Mapping[str, Call] = {
     "du": lambda w: ["du"],
     "paths": lambda w: ["paths"],
     "status": lambda w: ["status"],
+    "devices": lambda w: ["devices"],  # Of several, in test_devices.
     "up": lambda w: ["up", "--help"],
     "down": lambda w: ["down", "--help"],
     "daemon": lambda w: ["daemon", "--help"],

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable, Iterator
 from typing import TYPE_CHECKING, TypeVar
 
-from hhd.app import sessions
+from hhd.app import devices, sessions
 
 if TYPE_CHECKING:
     from pathlib import Path
@@ -25,6 +25,7 @@ def run(ready: Callable[[], None]) -> None:
     from hhd.effects.login_shell import LoginShell
     from hhd.node import ancestry, beginning, daemon, logs, overview
     from hhd.node.ancestry import Ancestry
+    from hhd.node.grouping import Grouping
     from hhd.node.lanes import Lanes
     from hhd.node.service import Part
     from hhd.node.tending import Tending
@@ -44,7 +45,8 @@ def run(ready: Callable[[], None]) -> None:
     workers.environment_for = lambda _: shell.environment()
     tending.reloaded.append(shell.forget)
     tending.noted.append(lambda: [f"{shell.failed} Commands get what the daemon has."] if shell.failed else [])
-    parts: list[Part] = [verbs, workers, tending]
+    grouping = Grouping(opened=devices.here, lanes=lanes)
+    parts: list[Part] = [verbs, workers, tending, grouping]
     tending.known = frozenset(name for part in parts for name in part.verbs()) | {"status", "down"}
 
     def listening() -> None:

@@ -1,0 +1,173 @@
+"""`hhd devices`, `rename-device` and `unpair`: what a person is told of their devices, and what is done."""
+
+from __future__ import annotations
+
+import json
+from typing import Any
+
+import pytest
+from tests.cli.test_hostile_text import HOSTILE, hidden
+from tests.node.circles import NOW, identity
+from tests.node.lines import made, turn
+
+from hhd.cli import run
+from hhd.node import store as door
+from hhd.node.group import Membership
+from hhd_protocol.crypto import device_text
+from hhd_protocol.group import Add, Found, Join, decode, sign
+from hhd_protocol.limits import TITLE_BYTES_MAX
+from hhd_protocol.statements import Role
+
+DESKTOP, PHONE = identity("desktop"), identity("phone")
+
+
+@pytest.fixture
+def own(_own_folders: None) -> None:
+    """A device with folders of its own."""
+
+
+def paired(name: str = "desktop", role: Role = Role.FULL) -> None:
+    """Take the desktop in, which says that it joined, and the phone as a controller."""
+    with door.opened() as store:
+        membership = Membership(store, door.identity())
+        membership.found("laptop", NOW)
+        id = membership.add(DESKTOP.public, name, role, NOW)
+        assert membership.group is not None
+        body = Join(public=DESKTOP.public, seen=membership.group.ends, under=id, at_ms=NOW)
+        membership.take([sign(body, DESKTOP.seed).raw])
+        membership.add(PHONE.public, "phone", Role.CONTROLLER, NOW)
+
+
+def said(capfd: pytest.CaptureFixture[str], *words: str, status: int = 0) -> str:
+    assert run(list(words)) == status
+    out, err = capfd.readouterr()
+    return out + err
+
+
+def told(capfd: pytest.CaptureFixture[str], *words: str) -> dict[str, Any]:
+    assert run([*words, "--json"]) == 0
+    found = json.loads(capfd.readouterr().out)
+    assert isinstance(found, dict)
+    return found
+
+
+def test_a_device_alone_says_how_to_pair(own: None, capfd: pytest.CaptureFixture[str]) -> None:
+    assert "hhd pair" in said(capfd, "devices")
+    assert [one["here"] for one in told(capfd, "devices")["members"]] == [True]
+    for words in (["unpair", "desktop", "--yes"], ["devices", "allow", "desktop", "approve"]):
+        assert "no device 'desktop'" in said(capfd, *words, status=3)
+    assert "in no group" in said(capfd, "devices", "refound", "--yes", status=3)
+
+
+def test_each_device_is_listed_with_its_whole_id(own: None, capfd: pytest.CaptureFixture[str]) -> None:
+    paired()
+    shown = said(capfd, "devices")
+    for device in (door.identity().id, DESKTOP.id, PHONE.id):
+        assert device_text(device) in shown
+    assert "controller" in shown and "has not said yet that it joined" in shown
+    members = told(capfd, "devices")["members"]
+    assert [one["name"] for one in members[1:]] == ["desktop", "phone"] and members[0]["here"]
+    assert [one["joined"] for one in members] == [True, True, False]
+
+
+def test_the_right_to_approve_is_given_and_taken(own: None, capfd: pytest.CaptureFixture[str]) -> None:
+    paired()
+    shown = said(capfd, "devices", "allow", "phone", "approve")
+    assert "may approve for this device now" in shown and device_text(PHONE.id) in shown
+    assert "may approve for this device" in said(capfd, "devices")
+    assert told(capfd, "devices", "allow", "phone", "approve", "--no")["after"] is False
+    assert "may approve" not in said(capfd, "devices")
+    assert "very device" in said(capfd, "devices", "allow", door.identity().text[:14], "approve", status=2)
+
+
+def test_a_device_is_called_what_its_person_says(own: None, capfd: pytest.CaptureFixture[str]) -> None:
+    paired()
+    assert "big one" in said(capfd, "rename-device", "desktop", "big one")
+    assert [one["name"] for one in told(capfd, "devices")["members"][1:]] == ["big one", "phone"]
+    assert told(capfd, "rename-device", "big one", "desktop")["before"] == "big one"
+    assert "empty" in said(capfd, "rename-device", "desktop", "", status=2)
+
+
+def test_unpairing_says_what_was_there_and_who_was_added(own: None, capfd: pytest.CaptureFixture[str]) -> None:
+    paired()
+    with door.opened() as store:
+        session = made(store, "the parser", [turn(1)])
+        session.takeover(store.heads(session.id)[0], prev=session.create, by=DESKTOP.seed)
+        membership = Membership(store, door.identity())
+        assert membership.group is not None
+        mine = membership.group.devices[DESKTOP.id].memberships[0].id
+        tower = identity("tower")
+        body = Add(
+            public=DESKTOP.public,
+            seen=membership.group.ends,
+            under=mine,
+            at_ms=NOW,
+            member=tower.public,
+            name="tower",
+            role=Role.FULL,
+        )
+        membership.take([sign(body, DESKTOP.seed).raw])
+    shown = said(capfd, "unpair", "desktop", "--yes")
+    assert "is put out" in shown and device_text(DESKTOP.id) in shown
+    assert f"1 session was there: {session.id.hex()[:12]}" in shown and "takeover" in shown
+    assert "It had added tower" in shown
+    found = told(capfd, "devices")
+    assert [one["name"] for one in found["members"][1:]] == ["phone", "tower"]
+    assert [one["name"] for one in found["former"]] == ["desktop"]
+    assert "no device 'desktop'" in said(capfd, "unpair", "desktop", "--yes", status=3)
+    assert "Put out: desktop" in said(capfd, "devices")
+
+
+def test_nothing_is_put_out_without_a_yes(own: None, capfd: pytest.CaptureFixture[str]) -> None:
+    paired()
+    said(capfd, "unpair", "desktop", status=1)
+    said(capfd, "unpair", "desktop", "--json", status=2)
+    said(capfd, "devices", "refound", status=1)
+    assert len(told(capfd, "devices")["members"]) == 3
+
+
+def test_a_device_does_not_put_itself_out_and_begins_anew_instead(own: None, capfd: pytest.CaptureFixture[str]) -> None:
+    paired()
+    assert "does not put itself out" in said(capfd, "unpair", door.identity().text[:14], "--yes", status=3)
+    shown = said(capfd, "devices", "refound", "--yes")
+    assert "only one of its group" in shown and "desktop" in shown
+    found = told(capfd, "devices")
+    assert len(found["members"]) == 1 and len(found["former"]) == 2
+
+
+def test_a_device_that_was_put_out_is_told_so(own: None, capfd: pytest.CaptureFixture[str]) -> None:
+    """The desktop, which founded the group, revoked it."""
+    me = door.identity()
+    found = sign(Found(public=DESKTOP.public, name="desktop", at_ms=NOW), DESKTOP.seed)
+    head = {"public": DESKTOP.public, "under": found.id, "at_ms": NOW}
+    add = sign(Add(**head, seen=(found.id,), member=me.public, name="laptop", role=Role.FULL), DESKTOP.seed)
+    with door.opened() as store:
+        membership = Membership(store, me)
+        membership.join([found.raw, add.raw], found.id, NOW)
+        from hhd_protocol.group import Revoke
+
+        ends = tuple(sorted(decode(raw).id for raw in membership.records()))
+        gone = Revoke(**head, seen=ends, device=me.id, memberships=(add.id,))
+        membership.take([sign(gone, DESKTOP.seed).raw])
+    assert "was put out of its group" in said(capfd, "devices")
+    assert told(capfd, "devices")["out"] is True
+    assert "was put out of its group" in said(capfd, "unpair", "desktop", "--yes", status=3)
+
+
+@pytest.mark.parametrize("kind", HOSTILE)
+def test_a_hostile_name_of_a_device_is_shown_as_text(own: None, capfd: pytest.CaptureFixture[str], kind: str) -> None:
+    paired(HOSTILE[kind].encode()[: TITLE_BYTES_MAX - 8].decode("utf-8", "ignore"))
+    begin = device_text(DESKTOP.id)[:14]
+    calls = (
+        ["devices"],
+        ["devices", "allow", begin, "approve"],
+        ["rename-device", begin, "plain"],
+        ["rename-device", begin, HOSTILE[kind][:200]],
+        ["unpair", begin, "--yes"],
+        ["devices"],
+        ["devices", "--json"],
+    )
+    shown = [said(capfd, *words) for words in calls]
+    assert not hidden("".join(shown))
+    assert all("Mark" in shown[at] for at in (0, 1, 3, 4, 5))
+    assert max(map(len, "".join(shown[:-1]).splitlines())) < 1000
