@@ -99,6 +99,12 @@ SHOWS_NONE: Mapping[str, Call] = {
     "attach": lambda w: ["attach", "--help"],  # These three ask the daemon: test_attach.
     "send": lambda w: ["send", "--help"],
     "pause": lambda w: ["pause", "--help"],
+    "restart": lambda w: ["restart", "--help"],
+    "logs": lambda w: ["logs", "--help"],
+    "transfer": lambda w: ["transfer", "--help"],  # These four move sessions.
+    "transfers": lambda w: ["transfers", "--help"],
+    "takeover": lambda w: ["takeover", "--help"],
+    "receive": lambda w: ["receive", "--help"],
 }
 CONVERSATIONS = ("run", "show", "resume", "capsule", "approve", "deny", "settle", "diff")
 
