@@ -111,7 +111,7 @@ class House:
                 ident(self.name),
                 Own(instance=instance, hhd="0.1"),
                 trusted=self.roll.trusted,
-                pairing_open=lambda: self.peers.beacon.pairing,
+                pairing_open=lambda: self.peers.pairing_open(),
             )
 
         async def attend(self, link: Link) -> None:

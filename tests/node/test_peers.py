@@ -3,16 +3,19 @@
 from __future__ import annotations
 
 import asyncio
-import logging
+import json
+from pathlib import Path
 
 import pytest
 from tests.node.peering import Circle, House, Shelf, echo, ident, run
 
+from hhd.base import log
 from hhd.base.errors import RefusedError, UsageError
 from hhd.node.address_book import PORT_DEFAULT, AddressBook, Met
 from hhd.node.dialling import Place
 from hhd.transports import sockets
 from hhd.transports.link import Channel, Link, LinkError
+from hhd_protocol.crypto import device_text
 from hhd_protocol.errors import FormatError
 
 PAIR = ("add laptop", "add desktop")
@@ -76,7 +79,7 @@ def test_channels_are_served_by_name_and_others_are_ended() -> None:
 
 @pytest.mark.parametrize("error", [FormatError("nonsense"), RefusedError("The disk is full."), ZeroDivisionError()])
 def test_whatever_goes_wrong_with_one_device_costs_its_link_and_nothing_else(
-    error: Exception, caplog: pytest.LogCaptureFixture
+    error: Exception, tmp_path: Path, request: pytest.FixtureRequest
 ) -> None:
     async def test(house: House) -> None:
         laptop, desktop, phone = (house.device(name, THREE) for name in ("laptop", "desktop", "phone"))
@@ -92,11 +95,14 @@ def test_whatever_goes_wrong_with_one_device_costs_its_link_and_nothing_else(
         laptop.peers.serve("bad", fail)
         link = desktop.peers.link(ident("laptop"))
         assert link is not None
-        with caplog.at_level(logging.WARNING):
-            await link.open("bad")
-            await desktop.until(lambda: "lost laptop" in desktop.said)
+        request.addfinalizer(lambda: log.to(None))
+        log.to(tmp_path)
+        await link.open("bad")
+        await desktop.until(lambda: "lost laptop" in desktop.said)
         assert phone.said == ["linked laptop"]
-        assert len([one for one in caplog.records if one.name == "hhd.links"]) == 1 and str(error) in caplog.text
+        lines = [json.loads(line) for line in (tmp_path / log.FILE).read_text().splitlines()]
+        (said,) = [one for one in lines if one["level"] == "error"]
+        assert said["error"] == type(error).__name__ and said["device"] == device_text(ident("desktop"))
         await laptop.linked("desktop", "phone")  # It comes back by itself.
 
     run(test)
@@ -271,7 +277,9 @@ def test_a_stranger_gets_in_for_pairing_only_and_only_while_a_code_is_open() -> 
         await laptop.until(lambda: not laptop.roll.members)
         laptop.peers.serve("pair", echo)
         laptop.peers.serve("sync", echo)
-        laptop.peers.pairing_changed(True)
+        codes = [True]
+        laptop.peers.pairing_open = lambda: bool(codes)
+        laptop.peers.pairing_wanted(True)
         await laptop.listens()
         stranger = house.device("stranger", ())
         place = Place("laptop", laptop.port)
@@ -284,7 +292,10 @@ def test_a_stranger_gets_in_for_pairing_only_and_only_while_a_code_is_open() -> 
         with pytest.raises((LinkError, FormatError, ValueError)):
             await (await link.open("sync")).receive()
             raise LinkError(link.error.why if link.error else None, "")  # type: ignore[arg-type]
-        laptop.peers.pairing_changed(False)
+        codes.clear()
+        with pytest.raises(LinkError):
+            await stranger.peers.dial_stranger(place)
+        laptop.peers.pairing_wanted(False)
         await laptop.until(lambda: not house.network.listeners)
         with pytest.raises(LinkError):
             await stranger.peers.dial_stranger(place)

@@ -5,7 +5,11 @@ from __future__ import annotations
 from collections.abc import Callable, Iterator
 from typing import TYPE_CHECKING, TypeVar
 
+<<<<<<< HEAD
 from hhd.app import devices, sessions
+=======
+from hhd.app import peering, sessions
+>>>>>>> 2e4c55e (The daemon keeps links to the other devices of the group: found by multicast DNS, or at addresses that are fixed)
 
 if TYPE_CHECKING:
     from pathlib import Path
@@ -22,8 +26,9 @@ T = TypeVar("T")
 def run(ready: Callable[[], None]) -> None:
     """Be the daemon until it is told to end; `ready` is called once it listens."""
     from hhd.base import log, notify
+    from hhd.base.errors import UserError
     from hhd.effects.login_shell import LoginShell
-    from hhd.node import ancestry, beginning, daemon, logs, overview
+    from hhd.node import ancestry, beginning, daemon, logs, overview, this_device
     from hhd.node.ancestry import Ancestry
     from hhd.node.grouping import Grouping
     from hhd.node.lanes import Lanes
@@ -45,8 +50,20 @@ def run(ready: Callable[[], None]) -> None:
     workers.environment_for = lambda _: shell.environment()
     tending.reloaded.append(shell.forget)
     tending.noted.append(lambda: [f"{shell.failed} Commands get what the daemon has."] if shell.failed else [])
+<<<<<<< HEAD
     grouping = Grouping(opened=devices.here, lanes=lanes)
     parts: list[Part] = [verbs, workers, tending, grouping]
+=======
+    parts: list[Part] = [verbs, workers, tending]
+    try:
+        peers = peering.peers(this_device.identity())
+    except UserError as error:  # Everything that needs no key goes on.
+        reason = f"Other devices are not linked. {error}"
+        tending.noted.append(lambda: (reason,))
+    else:
+        parts.append(peers)
+        tending.noted.append(peers.says)
+>>>>>>> 2e4c55e (The daemon keeps links to the other devices of the group: found by multicast DNS, or at addresses that are fixed)
     tending.known = frozenset(name for part in parts for name in part.verbs()) | {"status", "down"}
 
     def listening() -> None:

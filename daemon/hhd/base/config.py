@@ -75,7 +75,21 @@ IDENTITY_KEYS: Mapping[str, Key] = {
 }
 """The table `[identity]`."""
 
-TABLES: Mapping[str, Mapping[str, Key]] = {"model": MODEL_KEYS, "store": STORE_KEYS, "identity": IDENTITY_KEYS}
+LINKS_KEYS: Mapping[str, Key] = {
+    "port": Key(
+        kind=int, default=0, meaning="where other devices reach this one (0: 17470, or a free one)", most=65535
+    ),
+    "multicast": Key(kind=bool, default=True, meaning="find devices on the same network, and be found"),
+    "bytes_per_second": Key(kind=int, default=0, meaning="sent to each device at most (0: any)", most=2**40),
+}
+"""The table `[links]`."""
+
+TABLES: Mapping[str, Mapping[str, Key]] = {
+    "model": MODEL_KEYS,
+    "store": STORE_KEYS,
+    "identity": IDENTITY_KEYS,
+    "links": LINKS_KEYS,
+}
 
 _SECRET = frozenset({"api_key", "auth_token"})
 
@@ -153,12 +167,22 @@ class IdentityConfig:
 
 
 @dataclass(frozen=True, kw_only=True)
+class LinksConfig:
+    """The table `[links]`; see `LINKS_KEYS`."""
+
+    port: int
+    multicast: bool
+    bytes_per_second: int
+
+
+@dataclass(frozen=True, kw_only=True)
 class Config:
     """Everything the person set on this device, defaults filled in."""
 
     model: ModelConfig
     store: StoreConfig
     identity: IdentityConfig
+    links: LinksConfig
     policy: Mapping[str, object]
     """The table `[policy]` as it stands in the file; its schema is `hhd.effects.policy`'s."""
 
@@ -218,10 +242,12 @@ def _load(file: Path) -> Config:
         _insist_on_private_file(file)
     store = _table(file, "store", tree.get("store", {}), STORE_KEYS)
     identity = _table(file, "identity", tree.get("identity", {}), IDENTITY_KEYS)
+    links = _table(file, "links", tree.get("links", {}), LINKS_KEYS)
     return Config(
         model=ModelConfig(**model),  # type: ignore[arg-type]
         store=StoreConfig(**store),  # type: ignore[arg-type]
         identity=IdentityConfig(**identity),  # type: ignore[arg-type]
+        links=LinksConfig(**links),  # type: ignore[arg-type]
         policy=policy,
     )
 

@@ -35,7 +35,7 @@ _WORD: Final = re.compile(r"[A-Za-z0-9_.:+-]{1,80}")
 _SENTENCE: Final = re.compile(r"[A-Za-z0-9_ ,.:;()'%+-]{1,200}")
 _HEX: Final = re.compile(r"[0-9a-f]{8,64}")
 _PLACE: Final = re.compile(r"[\w.<>]+:\d+( [\w.<>]+:\d+)*", re.ASCII)
-_ADDRESS: Final = re.compile(r"[0-9A-Fa-f.:\[\]%a-z]{1,80}")
+_ADDRESS: Final = re.compile(r"[0-9A-Za-z.:\[\]%_-]{1,80}")
 
 FIELDS: Final[dict[str, re.Pattern[str] | type]] = {
     "release": _WORD, "verb": _WORD, "part": _WORD, "state": _WORD, "error": _WORD, "device": _WORD, "name": _WORD,

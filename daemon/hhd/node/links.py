@@ -12,11 +12,11 @@ from __future__ import annotations
 
 import asyncio
 import contextlib
-import logging
 from collections.abc import Awaitable, Callable
 from dataclasses import dataclass, field
 from typing import Protocol
 
+from hhd.base import log
 from hhd.base.errors import UserError
 from hhd.node import gossiping
 from hhd.node.gossiping import GROUP
@@ -26,8 +26,6 @@ from hhd.transports.one import OnePerDevice
 from hhd_protocol.crypto import device_text
 from hhd_protocol.errors import FormatError
 from hhd_protocol.ids import DeviceId
-
-log = logging.getLogger("hhd.links")
 
 SETTLE_SECONDS = 15.0
 """For a peer to say which records of the group it has: 8 MB of them over a slow line."""
@@ -104,7 +102,9 @@ class Links:
         """The group changed: cut the link of each device that is no member any more."""
         for device, one in list(self._links.items()):
             if not self._roll.trusted(device):
-                log.info("%s is no member any more: its link is cut", device_text(device))
+                log.note(
+                    "link_cut", device=device_text(device), address=one.link.remote, why="it is no member any more"
+                )
                 one.link.cut("the device is no member any more")
 
     async def keep(self, link: Link) -> None:
@@ -124,7 +124,7 @@ class Links:
                 ended = await link.ended()
                 for task in one.tasks:
                     task.cancel()
-            log.info("the link to %s at %s ended: %s", device_text(link.peer), link.remote, ended)
+            log.note("link_ended", device=device_text(link.peer), address=link.remote, state=ended.why.value)
         finally:
             link.cut("it is over")
 
@@ -163,13 +163,13 @@ class Links:
         except LinkError:
             return  # It ended, which is told once.
         except FormatError as error:
-            log.warning("%s at %s broke the rules: %s", device_text(link.peer), link.remote, error)
+            log.fault("peer_broke_rules", error, device=device_text(link.peer), address=link.remote)
             link.cut("the rules were broken")
         except UserError as error:
-            log.warning("the link to %s is given up: %s", device_text(link.peer), error)
+            log.fault("link_given_up", error, device=device_text(link.peer), address=link.remote)
             link.cut("it could not be served")
-        except Exception:  # The supervisor: a fault of ours with one device must not end all others.
-            log.exception("a fault while serving %s", device_text(link.peer))
+        except Exception as error:  # noqa: BLE001 - the supervisor: our fault with one device must not end all others
+            log.fault("link_failed", error, device=device_text(link.peer), address=link.remote)
             link.cut("it could not be served")
 
     async def _talk_of_group(self, one: _Kept) -> None:
@@ -189,7 +189,7 @@ class Links:
         device = one.link.peer
         if one.ready.is_set() or self._links.get(device) is not one or not self._roll.trusted(device):
             return
-        log.info("linked with %s at %s", device_text(device), one.link.remote)
+        log.note("linked", device=device_text(device), address=one.link.remote)
         one.ready.set()
         self._report.settled(device)
 
@@ -209,7 +209,8 @@ class Links:
                 self._begin(tasks, one, self._serve(one, channel))
 
     async def _serve(self, one: _Kept, channel: Channel) -> None:
-        await one.ready.wait()
+        if channel.name != PAIR:  # A member may be paired again, and knows another group meanwhile.
+            await one.ready.wait()
         handler = self._serving.get(channel.name)
         if handler is not None:
             await handler(channel, one.link)

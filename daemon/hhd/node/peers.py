@@ -11,11 +11,11 @@ from __future__ import annotations
 
 import asyncio
 import contextlib
-import logging
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 from typing import Protocol
 
+from hhd.base import log
 from hhd.base.errors import RefusedError, UserError
 from hhd.node.address_book import AddressBook, typed
 from hhd.node.answers.peers import Around, Fixed, Peer
@@ -28,8 +28,6 @@ from hhd.node.service import Verb
 from hhd.transports.link import Link, LinkError, Listener, Transport, Why
 from hhd_protocol.crypto import device_text
 from hhd_protocol.ids import DeviceId
-
-log = logging.getLogger("hhd.peers")
 
 WAKE_SECONDS = 0.5
 """For a sign of life of a link after this device slept: linked again within 1.5 s is what is promised."""
@@ -91,7 +89,10 @@ class Peers:
         self._transport: Transport | None = None
         self._listener: Listener | None = None
         self._tasks: asyncio.TaskGroup | None = None
-        self._stopping = False
+        self._stopping = self._pairing = False
+        self._trouble = ""
+        self.pairing_open: Callable[[], bool] = lambda: False
+        """Whether a stranger may come in now; set by who pairs."""
         roll.on_change(self._group_changed)
 
     # For other parts
@@ -116,12 +117,23 @@ class Peers:
         """As `Links.on_lost`."""
         self._links.on_lost(heard)
 
+    def says(self) -> tuple[str, ...]:
+        """Sentences for `hhd status`."""
+        return (self._trouble,) if self._trouble else ()
+
     # For pairing
 
-    def pairing_changed(self, open_: bool) -> None:
-        """A code is open here from now on, or none any more."""
-        self.beacon.pairing_changed(open_)
+    def pairing_wanted(self, wanted: bool) -> None:
+        """Somebody pairs here, on either side: there is a network to be on, even for a device that is alone."""
+        self._pairing = wanted
+        if not wanted and self._transport is not None:
+            self._transport.recheck()  # Strangers have no business here any more.
         self._stirred()
+
+    def met(self, device: DeviceId, place: Place) -> None:
+        """A device that was paired just now listens there."""
+        self._note_soon(self._book.meeting(device, place, self._now_ms()))
+        self._stir.set()
 
     async def dial_stranger(self, place: Place) -> Link:
         """Return a link for pairing alone, to whoever is at `place`; raises LinkError. Who asked for it closes it."""
@@ -163,9 +175,11 @@ class Peers:
             try:
                 self._book = await self._lane.do(self._books.read)
                 await self.roll.refresh()
+                self._trouble = ""
                 return
             except UserError as error:
-                log.warning("nobody is linked, since the group cannot be read: %s", error)
+                log.fault("group_unread", error)
+                self._trouble = f"The group cannot be read, so nobody is linked. {error}"
                 await asyncio.sleep(RELOAD_SECONDS)
 
     async def _until(self, *, wanted: bool) -> None:
@@ -174,7 +188,7 @@ class Peers:
             self._wanted.clear()
 
     def _is_wanted(self) -> bool:
-        return not self._stopping and (bool(self.roll.others) or self.beacon.pairing)
+        return not self._stopping and (bool(self.roll.others) or self._pairing)
 
     async def _live(self) -> None:
         async with asyncio.TaskGroup() as tasks:
@@ -204,8 +218,6 @@ class Peers:
         self._machine.members(others)
         self._use_book()
         self._links.recheck()
-        if self._transport is not None:
-            self._transport.recheck()
         self.beacon.group_changed()
         self._stirred()
 
@@ -229,7 +241,7 @@ class Peers:
         self._stir.set()
 
     def _woke(self, seconds: float) -> None:
-        log.info("slept or stood for %.1f s: links are looked at", seconds)
+        log.note("woke", seconds=round(seconds, 1))
         self.beacon.look_again()
         self._machine.stirred(self._now())
         self._doubt(WAKE_SECONDS)
@@ -250,8 +262,9 @@ class Peers:
     async def _listen(self) -> None:
         try:
             self._listener = listener = await self.transport.listen(self._came_in)
-        except RefusedError as error:
-            log.warning("%s", error)  # Others are dialled all the same.
+        except RefusedError as error:  # Others are dialled all the same.
+            log.fault("not_listening", error)
+            self._trouble = str(error)
             self._listener = listener = None
         port = listener.addresses[0][1] if listener is not None else 0
         try:
@@ -347,7 +360,7 @@ class Peers:
         try:
             await self._lane.do(lambda: self._books.write(book))
         except UserError as error:  # A full disk: it is a hint, and is written the next time.
-            log.warning("where devices are could not be kept: %s", error)
+            log.fault("addresses_unkept", error)
 
     async def _peer_add(self, address: str) -> Around:
         self._note(self._book.fixing(typed(address)))

@@ -1,0 +1,76 @@
+"""Hosts of the laboratory as devices of one group, made in their stores directly: pairing has tests of its own."""
+
+from __future__ import annotations
+
+import contextlib
+import json
+import os
+import time
+from collections.abc import Callable, Iterator
+from typing import Any
+from unittest import mock
+
+from tests.net.lab import Host, Net
+
+from hhd.identity.key import Identity
+from hhd.node import store, this_device
+from hhd.node.group import Membership
+from hhd_protocol.crypto import device_text
+from hhd_protocol.statements import Role
+
+NOW_MS = 1_700_000_000_000
+SECONDS = 30.0
+"""After which a test gives up; what is promised is measured by the bench."""
+
+
+@contextlib.contextmanager
+def at(host: Host) -> Iterator[Identity]:
+    """This process, as if it were a command of that host."""
+    with mock.patch.dict(os.environ, host.environment, clear=True):
+        yield this_device.identity()
+
+
+def membership(host: Host, act: Callable[[Membership], Any]) -> Any:
+    """Do something with the group of a host, in its store."""
+    with at(host) as me, store.opened(me) as opened:
+        return act(Membership(opened, me))
+
+
+def pair(net: Net, *names: str) -> None:
+    """Make these hosts devices of one group, that the first one founded."""
+    first, *others = (net[name] for name in names)
+    membership(first, lambda group: group.found(first.name, NOW_MS))
+    for host in others:
+        with at(host) as me:
+            public = me.public
+        membership(first, lambda group, host=host, public=public: group.add(public, host.name, Role.FULL, NOW_MS))
+    records = membership(first, lambda group: group.records())
+    root = membership(first, lambda group: group.group.root)
+    for host in others:
+        membership(host, lambda group: group.join(records, root, NOW_MS))
+
+
+def device(host: Host) -> str:
+    """The id of a host's device, as a person reads it."""
+    with at(host) as me:
+        return device_text(me.id)
+
+
+def peers(host: Host) -> dict[str, Any]:
+    """What the daemon of a host says of others, by their names."""
+    around = json.loads(host.hhd("peer", "list", "--json").stdout)
+    return {peer["name"]: peer for peer in around["peers"]}
+
+
+def linked(host: Host) -> set[str]:
+    """The names of the devices that a host has links to."""
+    return {name for name, peer in peers(host).items() if peer["linked"]}
+
+
+def until(came: Callable[[], bool], seconds: float = SECONDS) -> float:
+    """Wait until something is so, and return how many seconds that took."""
+    begin = time.monotonic()
+    while not came():
+        assert time.monotonic() < begin + seconds, "it did not come to be so"
+        time.sleep(0.02)
+    return time.monotonic() - begin
