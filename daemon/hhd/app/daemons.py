@@ -5,11 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable, Iterator
 from typing import TYPE_CHECKING, TypeVar
 
-<<<<<<< HEAD
-from hhd.app import devices, sessions
-=======
-from hhd.app import peering, sessions
->>>>>>> 2e4c55e (The daemon keeps links to the other devices of the group: found by multicast DNS, or at addresses that are fixed)
+from hhd.app import devices, peering, sessions
 
 if TYPE_CHECKING:
     from pathlib import Path
@@ -50,20 +46,17 @@ def run(ready: Callable[[], None]) -> None:
     workers.environment_for = lambda _: shell.environment()
     tending.reloaded.append(shell.forget)
     tending.noted.append(lambda: [f"{shell.failed} Commands get what the daemon has."] if shell.failed else [])
-<<<<<<< HEAD
     grouping = Grouping(opened=devices.here, lanes=lanes)
     parts: list[Part] = [verbs, workers, tending, grouping]
-=======
-    parts: list[Part] = [verbs, workers, tending]
     try:
-        peers = peering.peers(this_device.identity())
+        peers, meeting = peering.parts(this_device.identity())
     except UserError as error:  # Everything that needs no key goes on.
         reason = f"Other devices are not linked. {error}"
         tending.noted.append(lambda: (reason,))
     else:
-        parts.append(peers)
+        parts += [peers, meeting]
+        grouping.changed.append(peers.roll.refresh)
         tending.noted.append(peers.says)
->>>>>>> 2e4c55e (The daemon keeps links to the other devices of the group: found by multicast DNS, or at addresses that are fixed)
     tending.known = frozenset(name for part in parts for name in part.verbs()) | {"status", "down"}
 
     def listening() -> None:

@@ -2,29 +2,37 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Callable, Generator, Iterator
 from contextlib import contextmanager
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, TypeVar
 
 from hhd.app import sessions
 
 if TYPE_CHECKING:
     from hhd.base.config import LinksConfig
     from hhd.identity.key import Identity
+    from hhd.node.answers.pairing import PairingStep
     from hhd.node.answers.peers import Around
     from hhd.node.asking import Asking
+    from hhd.node.meeting import Meeting
     from hhd.node.peers import Peers
+    from hhd.store.store import Store
     from hhd.transports.link import Transport
 
+T = TypeVar("T")
 
-def peers(me: Identity) -> Peers:
-    """Make the part; nothing of a network is imported, or opened, before there is somebody to link to."""
+
+def parts(me: Identity) -> tuple[Peers, Meeting]:
+    """Make the parts; nothing of a network is imported, or opened, before there is somebody to link to, or to pair."""
     import os
     import random
-    import time
 
     from hhd.base import config
     from hhd.node import store
+    from hhd.node.group_verbs import own_name
+    from hhd.node.lanes import Lane
+    from hhd.node.meeting import Meeting
+    from hhd.node.pairing import Pairing
     from hhd.node.peers import Peers, Settings
     from hhd.node.peers_kept import KeptBook, KeptGroup
     from hhd.node.roll import Roll
@@ -37,10 +45,35 @@ def peers(me: Identity) -> Peers:
         transport=lambda: _transport(me, made, links),
         random=os.urandom,
         chance=random.SystemRandom().random,
-        now_ms=lambda: time.time_ns() // 1_000_000,
+        now_ms=_wall_ms,
         settings=Settings(multicast=links.multicast),
     )
-    return made
+    lane = Lane("pairing")
+
+    async def work(act: Callable[[Store], T]) -> T:
+        def opened() -> T:
+            with store.opened(me) as one:
+                return act(one)
+
+        return await lane.do(opened)
+
+    pairing = Pairing(
+        me=me, work=work, random=os.urandom, boot_ms=_boot_ms, wall_ms=_wall_ms, changed=lambda: meeting.changed()
+    )
+    meeting = Meeting(peers=made, pairing=pairing, name=lambda: work(lambda one: own_name(one, me)))
+    return made, meeting
+
+
+def _wall_ms() -> int:
+    import time
+
+    return time.time_ns() // 1_000_000
+
+
+def _boot_ms() -> int:
+    from hhd.discovery.waking import Clocks
+
+    return int(Clocks().passing() * 1000)
 
 
 def _transport(me: Identity, peers: Peers, links: LinksConfig) -> Transport:
@@ -102,3 +135,25 @@ def _daemon() -> Iterator[Asking]:
         raise RefusedError("No daemon runs here, and only it reaches other devices: start it with hhd up.")
     with link:
         yield Asking(link)
+
+
+def pair_show(role: str) -> Generator[PairingStep, None, None]:
+    """Show a code, and tell of what comes of it; raises RefusedError, UncertainError."""
+    from hhd.node.answers.pairing import PairingStep
+
+    with _daemon() as asking:
+        yield from asking.stream("pair_show", PairingStep, role=role)
+
+
+def pair_with(code: str, *, host: str | None, role: str) -> Generator[PairingStep, None, None]:
+    """Pair with the device that shows `code`; raises UsageError, RefusedError, UncertainError."""
+    from hhd.node.answers.pairing import PairingStep
+
+    with _daemon() as asking:
+        yield from asking.stream("pair_with", PairingStep, code=code, host=host, role=role)
+
+
+def pair_answer(yes: bool) -> bool:
+    """Answer the question of the pairing that is under way; False where none waits any more."""
+    with _daemon() as asking:
+        return asking.ask("pair_answer", bool, yes=yes)

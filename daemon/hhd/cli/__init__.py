@@ -44,6 +44,7 @@ COMMANDS = {
     "devices": ("hhd.cli.devices", "List your devices, and say what another one may do for this one."),
     "rename-device": ("hhd.cli.rename_device", "Give one of your devices another name."),
     "unpair": ("hhd.cli.unpair", "Put one of your devices out: nothing it says counts from now on."),
+    "pair": ("hhd.cli.pair", "Make two of your devices known to each other, by a short code."),
     "peer": ("hhd.cli.peer", "Say where your other devices are, and see which are linked."),
     "capsule": ("hhd.cli.capsule", "Make, step, run and look at capsules: one session in one file."),
     "policy": ("hhd.cli.policy", "Show what a session may do on this device, and why."),

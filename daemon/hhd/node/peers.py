@@ -85,7 +85,7 @@ class Peers:
         self._lane = Lane("addresses")
         self._links = Links(roll, self)
         self._troubles: dict[DeviceId | Place, str] = {}
-        self._stir, self._wanted = asyncio.Event(), asyncio.Event()
+        self._stir, self._wanted, self._open = asyncio.Event(), asyncio.Event(), asyncio.Event()
         self._transport: Transport | None = None
         self._listener: Listener | None = None
         self._tasks: asyncio.TaskGroup | None = None
@@ -129,6 +129,11 @@ class Peers:
         if not wanted and self._transport is not None:
             self._transport.recheck()  # Strangers have no business here any more.
         self._stirred()
+
+    async def listening(self) -> int:
+        """Return the port on which others reach this device, once that is so; 0 where it cannot be."""
+        await self._open.wait()
+        return 0 if self._listener is None else self._listener.addresses[0][1]
 
     def met(self, device: DeviceId, place: Place) -> None:
         """A device that was paired just now listens there."""
@@ -266,11 +271,12 @@ class Peers:
             log.fault("not_listening", error)
             self._trouble = str(error)
             self._listener = listener = None
-        port = listener.addresses[0][1] if listener is not None else 0
+        self._open.set()
         try:
-            await self.beacon.run(port, multicast=self._settings.multicast)
+            await self.beacon.run(await self.listening(), multicast=self._settings.multicast)
         finally:
             self._listener = None
+            self._open.clear()
             for link in self._links.held():
                 link.cut("nothing is left to be linked for")
             if listener is not None:

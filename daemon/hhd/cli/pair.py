@@ -1,0 +1,79 @@
+"""The command `hhd pair`."""
+
+from __future__ import annotations
+
+import contextlib
+from collections.abc import Generator
+from typing import TYPE_CHECKING
+
+import click
+
+from hhd.app import daemons, peering
+from hhd.base.errors import RefusedError
+from hhd.base.text import visible
+from hhd.cli import telling
+
+if TYPE_CHECKING:
+    from hhd.node.answers.pairing import PairingStep
+
+
+@click.command("pair")
+@click.argument("code", required=False)
+@click.option("--host", metavar="HOST[:PORT]", help="Where the other device is. [default: looked for on this network]")
+@click.option(
+    "--role",
+    type=click.Choice(["full", "controller", "store-only"]),
+    default="full",
+    show_default=True,
+    help="What the device that joins may do.",
+)
+def command(code: str | None, host: str | None, role: str) -> None:
+    """Make two of your devices known to each other.
+
+    Run it without CODE on one device: it shows a code. Run it with that CODE on the other one. Both then show the same
+    words and ask; compare them, and answer on both. A code is good for one guess and for five minutes.
+    """
+    if code is None and host is not None:
+        raise click.UsageError("--host goes with a CODE: it says where the device is that shows it")
+    daemons.up()
+    steps = peering.pair_show(role) if code is None else peering.pair_with(code, host=host, role=role)
+    with contextlib.closing(steps):  # Who goes away closes the code.
+        _follow(steps)
+
+
+def _follow(steps: Generator[PairingStep, None, None]) -> None:
+    for step in steps:
+        match step.kind:
+            case "code":
+                port = f" (or hhd pair {step.code} --host HERE:{step.port})" if step.port else ""
+                telling.lines(
+                    [
+                        f"On the other device run: hhd pair {step.code}{port}",
+                        f"The code is good for one guess, within {step.seconds // 60} minutes. Ctrl-C closes it.",
+                    ]
+                )
+            case "found":
+                telling.lines([f"Talking with {visible(step.address, one_line=True)}."])
+            case "question":
+                telling.lines(_question(step))
+                yes = click.confirm("Are these words on both screens, and do you want this?", default=False)
+                if not peering.pair_answer(yes) and yes:
+                    raise RefusedError("It took too long; nothing was changed. Run hhd pair again.")
+            case "done":
+                telling.lines([f"Paired with {_called(step)}. Its id is {step.device}."])
+
+
+def _question(step: PairingStep) -> list[str]:
+    called = _called(step)
+    becomes = (
+        f"{called} joins this device's group as {step.role}."
+        if step.takes_in
+        else f"This device joins the group of {called} as {step.role}"
+        + (f", with {telling.count(step.others, 'more device')} in it." if step.others else ".")
+    )
+    return ["", "    " + "  ".join(step.words), "", becomes, f"The other device's id is {step.device}."]
+
+
+def _called(step: PairingStep) -> str:
+    name = visible(step.name, one_line=True)
+    return f"the device that calls itself '{name}'" if name else "the other device"
