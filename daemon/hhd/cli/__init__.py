@@ -14,6 +14,7 @@ COMMANDS = {
         "hhd.cli.restart",
         "End the daemon and start it anew, as after an upgrade.",
     ),
+    "doctor": ("hhd.cli.doctor", "Say what may keep hhd from working here, and how to mend it."),
     "logs": ("hhd.cli.logs", "Show what the daemon noted; -f follows."),
     "status": ("hhd.cli.status", "Say whether the daemon runs."),
     "daemon": ("hhd.cli.daemon", "Be the daemon, in the foreground."),

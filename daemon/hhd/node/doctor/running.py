@@ -1,0 +1,78 @@
+"""Looks at the daemon itself: whether it answers, is this hhd's, and is started and kept as a service."""
+
+from __future__ import annotations
+
+import contextlib
+import os
+from collections.abc import Callable
+
+from hhd.base import locks
+from hhd.base.errors import UserError
+from hhd.base.paths import data_folder
+from hhd.base.release import RELEASE
+from hhd.control.address import LOCK_FILE
+from hhd.control.client import Connection
+from hhd.node import services, starting, units
+from hhd.node.answers.health import Health
+from hhd.node.asking import Asking
+from hhd.node.doctor.finding import Finding, broken, ok, warn
+
+Link = Callable[[], Connection | None]
+
+
+def daemon(link: Link) -> Finding:
+    """Whether a daemon runs and answers, and is of this release."""
+    held = locks.held(data_folder() / LOCK_FILE)
+    try:
+        found = starting.status(link) if held else None
+    except UserError as error:
+        return broken(str(error), "Run: hhd restart")
+    if found is None:
+        if held:
+            return broken("A daemon holds its lock and does not answer.", "End its process, then: hhd up")
+        return ok("None runs; commands do what they do by themselves. hhd up starts one.")
+    if found.hhd != RELEASE:
+        return warn(f"The daemon that runs is hhd {found.hhd}, and this is {RELEASE}.", "Run: hhd restart")
+    connection = link()
+    if connection is None:
+        return broken("The daemon ended just now.", "Run: hhd logs")
+    with connection:
+        health = Asking(connection).ask("health", Health, changes=False)
+    if health.notes:
+        return warn(" ".join(health.notes), "See hhd status and hhd logs.")
+    return ok(f"It answers (process {found.process}).")
+
+
+def service(_: Link) -> Finding:
+    """Whether the daemon is a service, with files as this hhd writes them, and a manager to act on them."""
+    there = units.installed()
+    if not there:
+        return ok("It is none; hhd up --install makes it one, started at each login.")
+    if not units.serve(data_folder()):
+        return ok("The service that is installed is of another data folder.")
+    with contextlib.suppress(UserError):
+        stale = [unit.path.name for unit in units.units() if units.read(unit.path) != unit.text]
+        if stale:
+            return warn(f"Not as this hhd writes them: {', '.join(stale)}.", "Run: hhd up --install")
+    manager = services.Manager()
+    if manager.missing:
+        return warn(f"It is installed, but {manager.missing}.", "hhd up starts the daemon without a service manager.")
+    return ok("It is installed, and started at each login.")
+
+
+def linger(_: Link) -> Finding:
+    """Whether a daemon that is a service outlives the last logout."""
+    if not units.installed():
+        return ok("No service is installed, so nothing ends with a logout.")
+    lingers = services.Manager().lingers()
+    if lingers is None:
+        return ok("This system does not say; the daemon may end with your last logout.")
+    if not lingers:
+        return warn("The daemon ends with your last logout.", f"To keep it running: loginctl enable-linger {_user()}")
+    return ok("The daemon outlives your last logout.")
+
+
+def _user() -> str:
+    import pwd
+
+    return pwd.getpwuid(os.geteuid()).pw_name

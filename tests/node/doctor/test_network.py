@@ -1,0 +1,100 @@
+"""Looks at the network: each says so when what it looks at is broken."""
+
+from __future__ import annotations
+
+import os
+import socket
+import subprocess
+import sys
+from pathlib import Path
+
+import pytest
+
+from hhd.discovery.interfaces import Interface
+from hhd.node.doctor import network
+from hhd.node.doctor.finding import State
+
+LOOPBACK = Interface("lo", 1, ("127.0.0.1",))
+
+
+def test_multicast_that_is_heard_is_well_and_one_that_is_not_is_said(monkeypatch: pytest.MonkeyPatch) -> None:
+    nobody = Interface("gone0", 99, ("192.0.2.1",))  # An address that no interface has.
+    for usable, state in (
+        ((LOOPBACK,), State.OK), ((), State.WARN), ((nobody,), State.BROKEN), ((LOOPBACK, nobody), State.WARN),
+    ):  # fmt: skip
+        monkeypatch.setattr(network.interfaces, "usable", lambda usable=usable: usable)
+        found = network.multicast()
+        assert found.state is state and (found.fix != "") is (state is not State.OK), found
+
+
+def test_what_is_sent_and_never_heard_is_said(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(network.interfaces, "usable", lambda: (LOOPBACK,))
+    monkeypatch.setattr(network, "SECONDS_MAX", 0.05)
+    real = socket.socket.sendto
+    monkeypatch.setattr(network.socket, "socket", Silent)
+    assert "not heard" in network.multicast().says
+    assert socket.socket.sendto is not real
+
+
+class Silent(socket.socket):
+    """What is sent by it never arrives."""
+
+    def sendto(self, *_: object) -> int:  # type: ignore[override]
+        return 16
+
+
+@pytest.mark.netns
+@pytest.mark.skipif(os.geteuid() != 0, reason="needs root")
+def test_a_rule_that_drops_multicast_is_found(tmp_path: Path) -> None:
+    """In a network of its own: a route that forbids the group stands for a firewall that does."""
+    code = (
+        "from hhd.discovery.interfaces import Interface; from hhd.node.doctor import network\n"
+        "network.interfaces.usable = lambda: (Interface('v0', 2, ('10.9.8.7',)),)\n"
+        "print(network.multicast().state)"
+    )
+    (tmp_path / "look.py").write_text(code)
+    up = "ip link add v0 type veth peer name v1 && ip addr add 10.9.8.7/24 dev v0 && ip link set v0 up && ip link set v1 up"
+    for more, state in (("true", "ok"), ("ip link set v0 down", "broken")):
+        script = f"{up} && {more} && {sys.executable} {tmp_path}/look.py"
+        done = subprocess.run(["unshare", "-n", "sh", "-c", script], capture_output=True, text=True, timeout=60)
+        if done.returncode:
+            pytest.skip(f"needs network namespaces: {done.stderr[-200:]}")
+        assert done.stdout.strip() == state
+
+
+def test_a_port_that_another_program_has(monkeypatch: pytest.MonkeyPatch) -> None:
+    with socket.socket(socket.AF_INET6 if socket.has_dualstack_ipv6() else socket.AF_INET) as other:
+        other.bind(("", 0))
+        other.listen()
+        monkeypatch.setattr(network, "PORT", other.getsockname()[1])
+        found = network.port()
+        assert found.state is State.WARN and "another one is taken" in found.says
+    assert network.port().state is State.OK
+
+
+@pytest.mark.parametrize(
+    ("name", "rules"),
+    [
+        ("nft", "table inet f {\n\tchain in {\n\t\ttype filter hook input priority 0; policy drop;\n\t}\n}"),
+        ("iptables", "-P INPUT DROP"),
+    ],
+)
+def test_a_firewall_that_drops_what_comes_in(
+    name: str, rules: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setenv("PATH", str(tmp_path))
+    program = tmp_path / name
+    program.write_text(f"#!/bin/sh\necho '{rules}'\n")
+    program.chmod(0o755)
+    found = network.firewall()
+    assert found.state is State.WARN and name in found.says and str(network.PORT) in found.fix
+    program.write_text(f"#!/bin/sh\necho '{rules.replace('drop', 'accept').replace('DROP', 'ACCEPT')}'\n")
+    assert name not in network.firewall().says
+    program.write_text("#!/bin/sh\nexit 1\n")  # Nobody but root is told.
+    assert name not in network.firewall().says
+
+
+def test_a_firewall_of_the_distribution_that_is_on(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(network, "_is_on", lambda name: name == "ufw")
+    found = network.firewall()
+    assert found.state is State.WARN and "sudo ufw allow" in found.fix
