@@ -149,7 +149,7 @@ def test_a_real_daemon_is_found_well() -> None:
     try:
         done = subprocess.run([*hhd, "doctor", "--json"], capture_output=True, text=True, timeout=60)
         looks = {one["name"]: one for one in json.loads(done.stdout)["checks"]}
-        assert looks["daemon"]["state"] in ("ok", "warn") and "process" in looks["daemon"]["says"] + "process"
+        assert looks["daemon"]["state"] in ("ok", "warn")
         assert looks["log"]["state"] == "ok"
     finally:
         subprocess.run([*hhd, "down"], capture_output=True, timeout=60)
