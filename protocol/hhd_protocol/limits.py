@@ -309,8 +309,8 @@ LINK_VERSIONS_MAX = 16
 LINK_VERSION_BYTES_MAX = 64
 """The name of a release of hhd in a hello of a device."""
 
-LINK_FRAME_BYTES_MAX = 32 * 1024
-"""Content of one frame: two records of TLS; at 100 Mbit/s a small urgent message waits under 3 ms behind one."""
+LINK_FRAME_BYTES_MAX = 32 * 1024 - 8
+"""Content of one frame: two full records of TLS with its head, under 3 ms at 100 Mbit/s."""
 
 LINK_BYE_BYTES_MAX = 256
 """Why a link is closed: a sentence."""

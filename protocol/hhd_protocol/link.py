@@ -41,8 +41,11 @@ HEADER_BYTES = 8
 FRAME_COST_BYTES = 64
 """What a frame takes of a window besides its content: an empty message takes memory too."""
 
-BUFFER_BYTES = 3 * LINK_FRAME_BYTES_MAX
+BUFFER_BYTES = 4 * (HEADER_BYTES + LINK_FRAME_BYTES_MAX)
 """Of a decoder: what one turn reads, and a frame that has not come whole."""
+
+ROOM_BYTES_MIN = 2 * (HEADER_BYTES + LINK_FRAME_BYTES_MAX)
+"""There is always room for so much, so that a transport can read several records of its own at a time."""
 
 _HEADER = struct.Struct(">IBBH")
 _HELLO = struct.Struct(f">{len(MAGIC)}sH")
@@ -99,7 +102,8 @@ class Frame(NamedTuple):
     kind: Kind
     channel: int
     flag: bool
-    content: bytes
+    content: bytes | memoryview
+    """Of data that was just `filled`: a view of the decoder's buffer, which holds until the next call."""
 
 
 def hello(said: Hello) -> bytes:
@@ -150,12 +154,19 @@ class Decoder:
     def __init__(self) -> None:
         self._buffer = bytearray(BUFFER_BYTES)
         self._view = memoryview(self._buffer)
-        self._end = 0
+        self._begin = self._end = 0
         self._greeted = False
         self._broken: FormatError | None = None
 
     def room(self) -> memoryview:
-        """Return the memory that the next bytes belong into: never empty."""
+        """Return the memory that the next bytes belong into: at least `ROOM_BYTES_MIN`.
+
+        What is not whole moves to the begin of the buffer where there would be less: views of it hold no longer.
+        """
+        if len(self._buffer) - self._end < ROOM_BYTES_MIN:
+            left = self._end - self._begin
+            self._buffer[:left] = bytes(self._view[self._begin : self._end])
+            self._begin, self._end = 0, left
         return self._view[self._end :]
 
     def filled(self, count: int) -> tuple[Hello | None, list[Frame]]:
@@ -184,11 +195,11 @@ class Decoder:
             at += count
             first, more = self.filled(count)
             said = said or first
-            frames += more
+            frames += [one._replace(content=bytes(one.content)) for one in more]
         return said, frames
 
     def _cut(self) -> tuple[Hello | None, list[Frame]]:
-        at, end, view = 0, self._end, self._view
+        at, end, view = self._begin, self._end, self._view
         said: Hello | None = None
         frames: list[Frame] = []
         if not self._greeted:
@@ -210,11 +221,15 @@ class Decoder:
             if end - begin < length:
                 break
             at = begin + length
-            content = bytes(view[begin:at])
-            if kind is not Kind.DATA:
+            if kind is Kind.DATA:
+                frames.append(Frame(kind, channel, flags != 0, view[begin:at]))
+            else:
+                content = bytes(view[begin:at])
                 _insist(kind, content)
-            frames.append(Frame(kind, channel, flags != 0, content))
-        self._keep(at)
+                frames.append(Frame(kind, channel, flags != 0, content))
+        self._begin = at
+        if at == end:
+            self._begin = self._end = 0
         return said, frames
 
     def _hello(self) -> tuple[Hello | None, int]:
@@ -231,15 +246,6 @@ class Decoder:
         if self._end < whole:
             return None, 0
         return _read_hello(decode(bytes(self._view[_HELLO.size : whole]), bytes_max=LINK_HELLO_BYTES_MAX)), whole
-
-    def _keep(self, at: int) -> None:
-        """Move what is not whole to the begin of the buffer."""
-        if at:
-            left = self._end - at
-            if left:
-                self._buffer[:left] = bytes(self._view[at : self._end])
-            self._end = left
-        assert self._end < len(self._buffer)
 
 
 def _insist(kind: Kind, content: bytes) -> None:

@@ -38,6 +38,12 @@ class Owner(Protocol):
     def over(self, channel: StreamChannel) -> None:
         """Both sides have ended `channel`."""
 
+    def lend(self) -> bytearray:
+        """Memory to put a message together in, of any size and content."""
+
+    def give_back(self, lent: bytearray) -> None:
+        """Nothing of what was lent is needed any more."""
+
     @property
     def error(self) -> LinkError | None:
         """Why the link ended, None while it has not."""
@@ -54,8 +60,8 @@ class StreamChannel:
         self._window = LINK_WINDOW_BYTES
         self._turn, self._space = asyncio.Lock(), asyncio.Event()
         self._incoming: deque[tuple[bytes, int]] = deque()
-        self._parts: list[bytes] = []
-        self._parts_bytes = self._parts_cost = 0
+        self._part: bytearray | None = None
+        self._part_bytes = self._part_cost = 0
         self._room = LINK_WINDOW_BYTES
         self._taken = 0
         self._receiver: asyncio.Future[None] | None = None
@@ -184,9 +190,10 @@ class StreamChannel:
         if self.may_send:
             self._owner.wants_to_send(self)
 
-    def take(self, content: bytes, *, last: bool) -> None:
+    def take(self, content: bytes | memoryview, *, last: bool) -> None:
         """Take what came in a frame; raises FormatError for more than the window or a message may hold."""
-        cost = len(content) + FRAME_COST_BYTES
+        size = len(content)
+        cost = size + FRAME_COST_BYTES
         if self._ended_there:
             raise FormatError("something came on a channel after its end")
         if cost > self._room:
@@ -194,18 +201,14 @@ class StreamChannel:
         self._room -= cost
         if self._closed:
             return
-        if last and not self._parts:
-            self._incoming.append((content, cost))
+        if last and self._part is None:
+            self._incoming.append((bytes(content), cost))
         else:
-            self._parts.append(content)
-            self._parts_bytes += len(content)
-            self._parts_cost += cost
-            if self._parts_bytes > LINK_MESSAGE_BYTES_MAX:
-                raise TooLargeError(f"a message passes the bound of {LINK_MESSAGE_BYTES_MAX} bytes")
+            self._join(content, size, cost)
             if not last:
                 return
-            self._incoming.append((b"".join(self._parts), self._parts_cost))
-            self._parts, self._parts_bytes, self._parts_cost = [], 0, 0
+            self._incoming.append((self._joined(), self._part_cost))
+            self._part_bytes = self._part_cost = 0
         if self._receiver is not None and not self._receiver.done():
             self._receiver.set_result(None)
 
@@ -213,7 +216,7 @@ class StreamChannel:
         """The peer sends and takes nothing more; raises FormatError if that cannot be."""
         if self._ended_there:
             raise FormatError("a channel was ended twice")
-        if self._parts:
+        if self._part is not None:
             raise FormatError("a channel was ended within a message")
         self._ended_there = True
         self._forget_outgoing()
@@ -229,6 +232,27 @@ class StreamChannel:
         if forget:
             self._forget_incoming()
         self._wake()
+
+    def _join(self, content: bytes | memoryview, size: int, cost: int) -> None:
+        """Add a part to the message that is on its way, in memory that the link lends: fresh memory is dear."""
+        end = self._part_bytes + size
+        if end > LINK_MESSAGE_BYTES_MAX:
+            raise TooLargeError(f"a message passes the bound of {LINK_MESSAGE_BYTES_MAX} bytes")
+        if self._part is None:
+            self._part = self._owner.lend()
+        if end > len(self._part):
+            self._part += bytes(min(max(end, 2 * len(self._part)), LINK_MESSAGE_BYTES_MAX) - len(self._part))
+        self._part[self._part_bytes : end] = content
+        self._part_bytes = end
+        self._part_cost += cost
+
+    def _joined(self) -> bytes:
+        """Return the message that is whole now."""
+        assert self._part is not None
+        message = bytes(memoryview(self._part)[: self._part_bytes])
+        self._owner.give_back(self._part)
+        self._part = None
+        return message
 
     def _put(self, message: bytes) -> None:
         self._outgoing.append(memoryview(message))
@@ -254,7 +278,7 @@ class StreamChannel:
 
     def _forget_incoming(self) -> None:
         self._incoming.clear()
-        self._parts, self._parts_bytes, self._parts_cost = [], 0, 0
+        self._part, self._part_bytes, self._part_cost = None, 0, 0
 
     def _wake(self) -> None:
         self._space.set()

@@ -12,14 +12,20 @@ from hhd.base.errors import RefusedError
 PORT_DEFAULT = 17470
 """Where hhd listens if nothing else is set, so that a fixed address stays true; another port if this one is taken."""
 
-NOT_SENT_BYTES = 128 * 1024
-"""What the system takes beyond what is on its way: what is urgent waits behind that, and a fast link never runs dry."""
+NOT_SENT_BYTES = (128 * 1024, 1024 * 1024)
+"""What the system takes beyond what is on its way, at least and at most: what is urgent waits behind that."""
+
+NOT_SENT_SECONDS = 0.004
+"""In between it is what a link sends in this time: enough that a fast one does not run dry while others have a turn."""
 
 BACKLOG = 128
 """Connections that the system holds until they are taken."""
 
 _NOT_SENT_LOW_WATER = {"linux": 25, "darwin": 0x201}.get(sys.platform)
 """TCP_NOTSENT_LOWAT, which `socket` does not name before Python 3.13."""
+
+_MEASURED_SECONDS = 0.05
+"""How long a rate is measured."""
 
 _SAME_PORT_TRIES = 16
 """A port that is free for IPv6 is seldom taken for IPv4."""
@@ -29,9 +35,37 @@ def set_up(own: socket.socket) -> None:
     """Make a TCP socket fit for a link."""
     own.setblocking(False)
     own.setsockopt(socket.IPPROTO_TCP, socket.TCP_NODELAY, 1)
+    hold_back(own, NOT_SENT_BYTES[0])
+
+
+def hold_back(own: socket.socket, count: int) -> None:
+    """Let the system take so many bytes beyond what is on its way."""
     if _NOT_SENT_LOW_WATER is not None:
         with contextlib.suppress(OSError):
-            own.setsockopt(socket.IPPROTO_TCP, _NOT_SENT_LOW_WATER, NOT_SENT_BYTES)
+            own.setsockopt(socket.IPPROTO_TCP, _NOT_SENT_LOW_WATER, count)
+
+
+class Fill:
+    """How much the system may hold unsent for a socket, by how fast that sends."""
+
+    def __init__(self, own: socket.socket, now: float) -> None:
+        self._own, self._since, self._sent = own, now, 0
+        self._held = NOT_SENT_BYTES[0]
+
+    def full(self, sent: int, now: float) -> None:
+        """The system takes no more at `now`, after `sent` bytes since the last time."""
+        self._sent += sent
+        seconds = now - self._since
+        if seconds < _MEASURED_SECONDS:
+            return
+        least, most = NOT_SENT_BYTES
+        held = least
+        while held < most and held < self._sent / seconds * NOT_SENT_SECONDS:
+            held *= 2
+        if held != self._held:
+            self._held = held
+            hold_back(self._own, held)
+        self._since, self._sent = now, 0
 
 
 def listening(hosts: tuple[str, ...], port: int | None) -> list[socket.socket]:

@@ -122,6 +122,7 @@ class StreamLink:
         self._next_theirs = 2 if ends.dialled else 1
         self._arrived: deque[StreamChannel] = deque()
         self._changed = asyncio.Event()
+        self._spare: list[bytearray] = []
         # What goes
         self._batch = bytearray(BATCH_BYTES + 2 * (HEADER_BYTES + LINK_FRAME_BYTES_MAX))
         self._batch_view = memoryview(self._batch)
@@ -284,6 +285,15 @@ class StreamLink:
         self._owing.pop(channel, None)
         self._changed.set()
 
+    def lend(self) -> bytearray:
+        """See `Owner`."""
+        return self._spare.pop() if self._spare else bytearray()
+
+    def give_back(self, lent: bytearray) -> None:
+        """See `Owner`."""
+        if not self._spare:
+            self._spare.append(lent)
+
     # What came
 
     def _greet(self, said: Hello) -> None:
@@ -323,7 +333,7 @@ class StreamLink:
                     raise FormatError("a pong answers no ping")
                 self._answered = max(self._answered, answered)
             case Kind.BYE:
-                reason = one.content.decode("utf-8") or "no reason was given"
+                reason = bytes(one.content).decode("utf-8") or "no reason was given"
                 self._finish(LinkError(Why.CLOSED, f"The other device closed the link: {reason}."), orderly=True)
 
     def _channel(self, number: int) -> StreamChannel:
@@ -337,7 +347,7 @@ class StreamLink:
             raise FormatError("a channel is opened out of turn")
         if self._count(own=False) >= (LINK_CHANNELS_MAX if self.trusted else 1):
             raise FormatError("more channels are opened than may be")
-        name = one.content.decode("ascii")
+        name = bytes(one.content).decode("ascii")
         if not self.trusted and name != PAIR:
             raise FormatError("a stranger opens a channel that is for members")
         self._next_theirs += 2
@@ -434,6 +444,7 @@ class StreamLink:
             if now - self._asked_at >= pace.silence_seconds:
                 self._finish(LinkError(Why.LOST, "The other device gave no sign of life."))
         elif now - self._heard >= pace.keepalive_seconds:
+            self._spare.clear()
             self._ask()
 
     def _ask(self) -> int:

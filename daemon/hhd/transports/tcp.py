@@ -19,7 +19,7 @@ from dataclasses import dataclass
 from hhd.transports import sockets
 from hhd.transports.link import Accept, LinkError, PairingOpen, Trusted, Why
 from hhd.transports.stream import Ends, Own, StreamLink, slept_clock
-from hhd.transports.tls import Certificate, Tls, TlsConnection, Wants
+from hhd.transports.tls import END, NOTHING_NOW, Certificate, Tls, TlsConnection, Wants
 from hhd_protocol.ids import DeviceId
 
 DeviceOf = Callable[[bytes], DeviceId | None]
@@ -27,6 +27,9 @@ DeviceOf = Callable[[bytes], DeviceId | None]
 
 _RECORD_BYTES = 16384
 """The largest record of TLS: who gets fewer bytes has got all that is there, most likely."""
+
+_TURNS = 4
+"""How often a link is read until others have their turn, some records each time."""
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -336,6 +339,8 @@ class TlsWire:
         self._socket, self._connection, self.remote = proven.own, proven.connection, proven.remote
         self._linger = linger_seconds
         self._loop = asyncio.get_running_loop()
+        self._fill = sockets.Fill(proven.own, self._loop.time())
+        self._sent = 0
         self._link: StreamLink
         self._closed = False
 
@@ -348,12 +353,12 @@ class TlsWire:
         """See `Wire.write`."""
         sent = 0
         try:
-            while sent < len(raw):
-                count = self._connection.write(raw[sent:])
-                if count == 0:
-                    self._loop.add_writer(self._socket, self._writable)
-                    break
-                sent += count
+            sent = self._connection.write(raw)
+            self._sent += sent
+            if sent < len(raw):
+                self._fill.full(self._sent, self._loop.time())
+                self._sent = 0
+                self._loop.add_writer(self._socket, self._writable)
         except LinkError as error:
             self._loop.call_soon(self._broke, error)  # Not now: whoever sends is in the middle of something.
         return sent
@@ -382,14 +387,18 @@ class TlsWire:
     def _readable(self) -> None:
         link, connection = self._link, self._connection
         try:
-            for _ in range(16):  # Then others have their turn; what is left makes the socket readable again.
-                count = connection.read_into(link.room())
-                if count is None:
+            for _ in range(_TURNS):  # Then others have theirs; what is left makes the socket readable again.
+                room, filled, count = link.room(), 0, _RECORD_BYTES
+                while count == _RECORD_BYTES and len(room) - filled >= _RECORD_BYTES:
+                    count = connection.read_into(room[filled : filled + _RECORD_BYTES])
+                    filled += max(0, count)
+                if filled:
+                    link.received(filled)
+                if self._closed or count == NOTHING_NOW:
                     return
-                if count == 0:
+                if count == END:
                     raise LinkError(Why.LOST, "The connection was closed without a word.")
-                link.received(count)
-                if self._closed or count < _RECORD_BYTES:
+                if count < _RECORD_BYTES:
                     return
         except LinkError as error:
             self._broke(error)

@@ -37,6 +37,13 @@ class Certificate:
     key: bytes = field(repr=False)
 
 
+NOTHING_NOW, END = -1, 0
+"""What a read returns besides a number of bytes."""
+
+_PARTIAL_WRITE = 1
+"""SSL_MODE_ENABLE_PARTIAL_WRITE, which pyOpenSSL sets and does not name: a call for each record of 16 KiB."""
+
+
 class Wants(enum.Enum):
     """What a handshake waits for."""
 
@@ -60,6 +67,7 @@ class Tls:
             lambda _, offered: _PROTOCOL if _PROTOCOL in offered else SSL.NO_OVERLAPPING_PROTOCOLS
         )
         context.set_alpn_protos([_PROTOCOL])
+        context.clear_mode(_PARTIAL_WRITE)
         self._context = context
 
     def connection(self, own: socket.socket, *, dialled: bool, approve: Callable[[bytes], bool]) -> TlsConnection:
@@ -100,19 +108,22 @@ class TlsConnection:
             raise LinkError(Why.FAULT, "The other end took part in a handshake that nobody approved.")
         return None
 
-    def read_into(self, room: memoryview) -> int | None:
-        """Read into `room` and return how many bytes; 0: the end; None: nothing is there. Raises LinkError."""
+    def read_into(self, room: memoryview) -> int:
+        """Read into `room` and return how many bytes, `NOTHING_NOW` or `END`. Raises LinkError.
+
+        One record at most; if it is no larger than `room`, nothing of it is left over.
+        """
         try:
-            return self._connection.recv_into(room)
+            return int(self._connection.recv_into(room))
         except (SSL.WantReadError, SSL.WantWriteError):
-            return None
+            return NOTHING_NOW
         except SSL.ZeroReturnError:
-            return 0
+            return END
         except SSL.Error as error:
             raise self._error(error) from None
 
     def write(self, raw: memoryview) -> int:
-        """Send some of `raw` and return how many bytes; 0: not now, and then the same again. Raises LinkError."""
+        """Send all of `raw` and return how many bytes it has; 0: not now, and then the same again. Raises LinkError."""
         try:
             return self._connection.send(raw)
         except (SSL.WantReadError, SSL.WantWriteError):
