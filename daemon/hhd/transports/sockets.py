@@ -95,6 +95,14 @@ def shown(address: object) -> str:
     return str(address)
 
 
+def network(address: tuple[object, ...]) -> str:
+    """Return the network of an address that a crowd can be taken to be in: all of IPv4, the first half of IPv6."""
+    host = str(address[0]).partition("%")[0]
+    if ":" in host:
+        return socket.inet_pton(socket.AF_INET6, host)[:8].hex()
+    return host
+
+
 def _listening(hosts: tuple[str, ...], port: int) -> list[socket.socket] | None:
     """Return the sockets, None if one of them is in use."""
     found: list[socket.socket] = []

@@ -2,16 +2,17 @@
 
 Both the device that is dialled and the one that dials are judged within the handshake, so a stranger learns nothing
 but that somebody is there. Who comes in without having proven who it is has a bounded place for a bounded time; where
-places are short, who has said nothing loses its own first, then who has been there longest: a handshake takes
-milliseconds, and an honest device has done its own before a crowd can push it out.
+places are short, the network that takes most of them gives one up, and there who has said nothing first.
 """
 
 from __future__ import annotations
 
 import asyncio
+import collections
 import contextlib
 import errno
 import functools
+import random
 import socket
 from collections.abc import Callable
 from dataclasses import dataclass
@@ -251,7 +252,7 @@ class TcpListener:
             while len(self._pending) >= self._transport.bounds.pending and self._make_room():
                 pass
             sockets.set_up(own)
-            fresh = _Pending(own, sockets.shown(address))
+            fresh = _Pending(own, address)
             task = self._loop.create_task(self._welcome(fresh))
             self._pending[task] = fresh
             task.add_done_callback(functools.partial(self._done, fresh))
@@ -261,15 +262,22 @@ class TcpListener:
             self._loop.add_reader(listening, self._take, listening)
 
     def _make_room(self) -> bool:
-        """Close the pending connection that matters least; False: there is none."""
-        for silent in (True, False):
-            for task, one in self._pending.items():
-                if not (silent and one.spoke):
-                    del self._pending[task]
-                    self._serving.add(task)
-                    task.cancel()  # It closes its socket itself, once nothing looks at that any more.
-                    return True
-        return False
+        """Close the pending connection that matters least; False: there is none.
+
+        That is one of the network that has most of them, so that a crowd pushes out itself: one that has said nothing,
+        the oldest; else any, so that who is quick gets through also where it comes from where the crowd does.
+        """
+        if not self._pending:
+            return False
+        networks = collections.Counter(one.network for one in self._pending.values())
+        busiest = networks.most_common(1)[0][0]
+        crowd = [(task, one) for task, one in self._pending.items() if one.network == busiest]
+        silent = next((task for task, one in crowd if not one.spoke), None)
+        gone = silent or random.choice(crowd)[0]
+        del self._pending[gone]
+        self._serving.add(gone)
+        gone.cancel()  # It closes its socket itself, once nothing looks at that any more.
+        return True
 
     def _done(self, fresh: _Pending, task: asyncio.Task[None]) -> None:
         if not fresh.linked:
@@ -328,8 +336,9 @@ class TcpListener:
 class _Pending:
     """A connection whose other end has not proven who it is."""
 
-    def __init__(self, own: socket.socket, remote: str) -> None:
-        self.own, self.remote, self.spoke, self.linked = own, remote, False, False
+    def __init__(self, own: socket.socket, address: tuple[object, ...]) -> None:
+        self.own, self.remote, self.network = own, sockets.shown(address), sockets.network(address)
+        self.spoke = self.linked = False
 
 
 class TlsWire:
