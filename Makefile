@@ -3,7 +3,7 @@ PYTHON ?= python3
 BIN := .venv/bin
 STAMP := .venv/.ready
 
-.PHONY: demo test long sim bench check test-clients guest clean
+.PHONY: demo test long sim bench check test-clients man guest clean
 
 $(STAMP): pyproject.toml
 	test -x $(BIN)/python || $(PYTHON) -m venv .venv
@@ -37,8 +37,12 @@ test-clients: $(STAMP)
 bench: $(STAMP)
 	$(BIN)/python -m tests.bench
 
+man: $(STAMP)
+	mkdir -p share/man/man1
+	$(BIN)/hhd manual > share/man/man1/hhd.1
+
 guest: $(STAMP)
 	$(BIN)/python guest/build/build.py
 
 clean:
-	rm -rf .venv guest/target
+	rm -rf .venv guest/target share

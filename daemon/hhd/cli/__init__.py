@@ -54,6 +54,8 @@ COMMANDS = {
     "check": ("hhd.cli.check", "Read the whole store and say what is damaged; --repair mends it."),
     "gc": ("hhd.cli.gc", "Thin old checkpoints and free what nothing needs."),
     "du": ("hhd.cli.du", "Say what uses how much of the store."),
+    "completions": ("hhd.cli.completions", "Print a script that completes hhd's words in bash, zsh or fish."),
+    "manual": ("hhd.cli.manual", "Print the manual page, hhd(1)."),
     "paths": ("hhd.cli.paths", "Say where hhd keeps things on this device."),
 }
 """Name of a command: the module that holds it as `command`, and its line of help."""
