@@ -105,6 +105,11 @@ SHOWS_NONE: Mapping[str, Call] = {
     "transfers": lambda w: ["transfers", "--help"],
     "takeover": lambda w: ["takeover", "--help"],
     "receive": lambda w: ["receive", "--help"],
+    "pair": lambda w: ["pair", "--help"],
+    "peer": lambda w: ["peer", "--help"],
+    "doctor": lambda w: ["doctor", "--help"],
+    "completions": lambda w: ["completions", "bash"],
+    "manual": lambda w: ["manual"],
 }
 CONVERSATIONS = ("run", "show", "resume", "capsule", "approve", "deny", "settle", "diff")
 
