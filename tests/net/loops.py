@@ -59,7 +59,7 @@ class There:
     async def _made(self, own: Own) -> Device:
         transport = TcpTransport(
             self.id, certificate_of(self.name), peer_device, own, hosts=("::", "0.0.0.0"), port=PORT,
-            bounds=Bounds(connect_seconds=1), trusted=self.trust.trusted, pairing_open=self.trust.pairing_open,
+            bounds=Bounds(connect_seconds=3), trusted=self.trust.trusted, pairing_open=self.trust.pairing_open,
         )  # fmt: skip
         return Device(self.id, transport, self.trust)
 
