@@ -18,7 +18,7 @@ import pytest
 from tests.e2e.user_manager import HANDED
 
 from hhd.base.locks import held
-from hhd.node import units
+from hhd.node import services, units
 
 HHD = (sys.executable, "-m", "hhd")
 
@@ -218,6 +218,22 @@ def test_it_says_when_it_is_ready_that_it_lives_and_that_it_stops(tmp_path: Path
         assert daemon.process.wait(60) == 0
 
 
+def test_it_says_that_it_reads_its_configuration_anew_and_when_it_has(tmp_path: Path) -> None:
+    with Notified(tmp_path) as daemon:
+        assert daemon.said().startswith("READY=1")
+        daemon.process.send_signal(signal.SIGHUP)
+        said = daemon.said()
+        assert said.startswith("RELOADING=1\nMONOTONIC_USEC=") and said.rpartition("=")[2].isdigit()
+        assert daemon.said() == "READY=1\nSTATUS=Listening."
+        config = Path(os.environ["HHD_CONFIG_HOME"])
+        config.mkdir(exist_ok=True)
+        (config / "config.toml").write_text("nonsense")
+        daemon.process.send_signal(signal.SIGHUP)
+        assert daemon.said().startswith("RELOADING=1")
+        assert "refused" in daemon.said()
+        daemon.end()
+
+
 def test_without_a_watchdog_it_says_no_more_than_it_has_to(tmp_path: Path) -> None:
     with Notified(tmp_path) as daemon:
         assert daemon.said().startswith("READY=1")
@@ -336,6 +352,28 @@ def test_an_agent_of_launchd_is_read_back_as_it_was_meant(tmp_path: Path, monkey
     units.write([agent], force=False)
     assert units.serve(tmp_path / 'da"ta & <x>', system="darwin") and not units.serve(tmp_path, system="darwin")
     assert units.remove(force=False, system="darwin") == [agent.path]
+
+
+def test_launchd_is_asked_in_its_own_words(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    program = tmp_path / "bin/launchctl"
+    program.parent.mkdir()
+    program.write_text(f'#!/bin/sh\necho "$@" >> {tmp_path}/calls\n')
+    program.chmod(0o755)
+    monkeypatch.setenv("PATH", f"{program.parent}:{os.environ['PATH']}")
+    monkeypatch.setenv("HOME", str(tmp_path))
+    manager = services.Manager(system="darwin")
+    agent, domain = units.agents_folder() / units.AGENT, f"gui/{os.geteuid()}"
+    assert services.install(force=False, manager=manager).started and agent.exists()
+    manager.start()
+    manager.stop()
+    assert services.uninstall(force=False, manager=manager) == [agent] and not agent.exists()
+    assert (tmp_path / "calls").read_text().splitlines() == [
+        f"print {domain}", f"bootout {domain}/dev.hhd.daemon", f"bootstrap {domain} {agent}",
+        f"kickstart -k {domain}/dev.hhd.daemon", f"bootstrap {domain} {agent}", f"kickstart {domain}/dev.hhd.daemon",
+        f"bootout {domain}/dev.hhd.daemon", f"bootout {domain}/dev.hhd.daemon",
+    ]  # fmt: skip
+    program.write_text("#!/bin/sh\necho 'Could not find domain' >&2\nexit 1\n")
+    assert "Could not find domain" in services.Manager(system="darwin").missing
 
 
 # Which program a unit starts

@@ -21,7 +21,7 @@ T = TypeVar("T")
 
 def run(ready: Callable[[], None]) -> None:
     """Be the daemon until it is told to end; `ready` is called once it listens."""
-    from hhd.base import log, notify
+    from hhd.base import log, log_bridge, notify
     from hhd.base.errors import UserError
     from hhd.effects.login_shell import LoginShell
     from hhd.node import ancestry, beginning, daemon, logs, overview, this_device
@@ -39,6 +39,7 @@ def run(ready: Callable[[], None]) -> None:
         overview=lambda query, with_archived: overview.overview(query, with_archived=with_archived),
         lanes=lanes,
     )
+    log_bridge.build()
     tending = Tending(manager=notify.from_environment(), kept=log.to(logs.log_folder()))
     workers = Workers(opened=sessions.control_here, lanes=lanes)
     tending.noted.append(lambda: [workers.trouble] if workers.trouble else [])

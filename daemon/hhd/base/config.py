@@ -192,17 +192,26 @@ def path() -> Path:
     return config_folder() / "config.toml"
 
 
-_held: Config | None = None
+_held: tuple[Config, bytes] | None = None
 
 
-def hold() -> Config:
-    """Read the configuration anew and let `load` answer with it from now on, whatever the file says later.
+def hold(text: bytes | None = None) -> Config:
+    """Let `load` answer from now on with the file as it is now, whatever it says later; or with this `text` of it.
 
     Raises RefusedError where it cannot be read: what was held before is still held.
     """
     global _held
-    _held = _load(path())
-    return _held
+    file = path()
+    if text is None:
+        _of(file, _read(file), private=False)  # An older format is migrated, so what is held is of this one.
+    raw = _read(file) if text is None else text
+    _held = _of(file, raw, private=text is not None), raw
+    return _held[0]
+
+
+def held() -> bytes | None:
+    """Return the text that is held, for a process of this one's to hold too; None where nothing is."""
+    return None if _held is None else _held[1]
 
 
 def let_go() -> None:
@@ -217,11 +226,14 @@ def load(file: Path | None = None) -> Config:
     Raises RefusedError, with the place and the remedy, for a file that cannot be read, that others can read though it
     holds a credential, that is of a newer format, or that holds an unknown key or a value of the wrong kind.
     """
-    return _held if _held is not None and file is None else _load(file or path())
+    if _held is not None and file is None:
+        return _held[0]
+    file = file or path()
+    return _of(file, _read(file), private=False)
 
 
-def _load(file: Path) -> Config:
-    raw = _read(file)
+def _of(file: Path, raw: bytes, *, private: bool) -> Config:
+    """`raw` as a configuration; `private`: nobody else has it, whatever the mode of the file is by now."""
     tree = _parsed(file, raw)
     number = tree.pop("format", 1 if raw else FORMAT)
     if not isinstance(number, int) or isinstance(number, bool) or number < 1:
@@ -238,7 +250,7 @@ def _load(file: Path) -> Config:
         raise RefusedError(f"{file}: policy must be a table, [policy].")
     _insist_on_known(file, "", tree, TABLES)
     model = _table(file, "model", tree.get("model", {}), MODEL_KEYS)
-    if any(model[name] for name in _SECRET):
+    if any(model[name] for name in _SECRET) and not private:
         _insist_on_private_file(file)
     store = _table(file, "store", tree.get("store", {}), STORE_KEYS)
     identity = _table(file, "identity", tree.get("identity", {}), IDENTITY_KEYS)

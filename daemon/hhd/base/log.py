@@ -32,7 +32,7 @@ LINE_BYTES_MAX = 4096
 """Written in one go, so that lines of several processes never mix."""
 
 _WORD: Final = re.compile(r"[A-Za-z0-9_.:+-]{1,80}")
-_SENTENCE: Final = re.compile(r"[A-Za-z0-9_ ,.:;()'%+-]{1,200}")
+_SENTENCE: Final = re.compile(r"[][A-Za-z0-9_ ,.:;()'%+-]{1,200}")
 _HEX: Final = re.compile(r"[0-9a-f]{8,64}")
 _PLACE: Final = re.compile(r"[\w.<>]+:\d+( [\w.<>]+:\d+)*", re.ASCII)
 _ADDRESS: Final = re.compile(r"[0-9A-Za-z.:\[\]%_-]{1,80}")

@@ -42,13 +42,15 @@ class Answer:
 class Start:
     """The first message: drive `session`.
 
-    `environment`: of its commands; None: the worker's own. `model_environment`: where the model is and the key for it,
-    None: the worker's own. `words`: said before it ran. `answers`: given before it ran. `grants`: what a person always
-    allows since they began to run it. `linger_ms`: how long it waits for a person before it ends. `patience_ms`: for
-    another process to let go of the session.
+    `config`: the text of the configuration that the daemon holds, None where it holds none. `environment`: of its
+    commands; None: the worker's own. `model_environment`: where the model is and the key for it, None: the worker's
+    own. `words`: said before it ran. `answers`: given before it ran. `grants`: what a person always allows since they
+    began to run it. `linger_ms`: how long it waits for a person before it ends. `patience_ms`: for another process to
+    let go of the session.
     """
 
     session: bytes
+    config: bytes | None
     folder: str | None
     model: str | None
     settle: tuple[str, str] | None

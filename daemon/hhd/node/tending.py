@@ -47,10 +47,10 @@ class Tending:
 
     def ready(self) -> None:
         """The daemon listens."""
-        log.note("started", release=RELEASE, process=os.getpid())
-        self._manager.ready("Listening.")
         with contextlib.suppress(ValueError, RuntimeError):  # Only where signals are: in the main thread.
             asyncio.get_running_loop().add_signal_handler(signal.SIGHUP, self._hung_up)
+        log.note("started", release=RELEASE, process=os.getpid())
+        self._manager.ready("Listening.")
 
     # As `hhd.node.service.Part`
 

@@ -24,6 +24,7 @@ from collections.abc import Callable, Iterator, Mapping
 from pathlib import Path
 from typing import TypeVar
 
+from hhd.base import config
 from hhd.base.errors import Exit, UserError
 from hhd.effects.approvals import Answer, Choice, Question
 from hhd.node import leftovers, opening, pair, workbench
@@ -79,6 +80,8 @@ def main(connected: socket.socket) -> None:
 
 
 def _driven(face: _Face, start: Start, stop: StopFlag) -> Ended:
+    if start.config is not None:
+        config.hold(start.config)
     environ = dict(os.environ if start.environment is None else start.environment)
     if start.model_environment is not None:
         for name in MODEL_VARIABLES:

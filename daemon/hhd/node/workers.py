@@ -18,6 +18,7 @@ from functools import partial
 from pathlib import Path
 from typing import TypeVar
 
+from hhd.base import config
 from hhd.base.errors import Exit, RefusedError, UsageError, UserError
 from hhd.base.text import visible
 from hhd.node import handed, listing, pair, should_run
@@ -470,6 +471,7 @@ class Workers:
         going.answer = None
         return pair.Start(
             session=going.session,
+            config=config.held(),
             folder=None if going.folder is None else str(going.folder),
             model=going.chosen_model,
             settle=settle,
