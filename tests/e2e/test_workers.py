@@ -19,8 +19,26 @@ from hhd_protocol import live
 pytestmark = needs_agent
 
 
+@pytest.fixture(scope="module")
+def shared(tmp_path_factory: pytest.TempPathFactory, compiled_modules: Path) -> Iterator[Daemon]:
+    """One daemon for tests that leave it as they found it; nobody is asked anything."""
+    environ = {"HHD_CACHE_HOME": str(compiled_modules)}
+    with daemon(tmp_path_factory.mktemp("shared") / "laptop", environ=environ) as one:
+        yield one
+
+
+@pytest.fixture(scope="module")
+def careful(tmp_path_factory: pytest.TempPathFactory, compiled_modules: Path) -> Iterator[Daemon]:
+    """The same, of a person who is asked, and whose sessions do not wait long with a process."""
+    environ = {"HHD_CACHE_HOME": str(compiled_modules)}
+    home = tmp_path_factory.mktemp("careful") / "laptop"
+    with daemon(home, config="", before="import hhd.node.workers as w; w.LINGER_SECONDS = 1.0", environ=environ) as one:
+        yield one
+
+
 @pytest.fixture
 def laptop(tmp_path: Path) -> Iterator[Daemon]:
+    """One of its own, for a test that ends it."""
     with daemon(tmp_path / "laptop") as one:
         yield one
 
@@ -30,23 +48,23 @@ def repo(tmp_path: Path) -> Path:
     return repository(tmp_path / "repo")
 
 
-def test_a_session_runs_in_a_process_of_its_own_and_who_attaches_hears_all_of_it(laptop: Daemon, repo: Path) -> None:
-    model = script(laptop.device.home / "s.jsonl", [*FIX, says(text("Bye."))])
-    begun = laptop.runs.begin("fix it", folder=repo, model=model)
-    first = laptop.attach(begun.session)
+def test_a_session_runs_in_a_process_of_its_own_and_who_attaches_hears_all_of_it(shared: Daemon, repo: Path) -> None:
+    model = script(shared.device.home / "s.jsonl", [*FIX, says(text("Bye."))])
+    begun = shared.runs.begin("fix it", folder=repo, model=model)
+    first = shared.attach(begun.session)
     listening = first.until(live.Listening)
     assert (repo / "doubles.py").read_text() == FIXED
     assert b"It passes now." in first.transcript
-    late = laptop.attach(begun.session, position=5)
+    late = shared.attach(begun.session, position=5)
     assert late.until(live.Listening) == listening
     assert late.transcript == first.transcript[5:]
     place = first.place
-    assert laptop.runs.say(begun.session, "see you", by="pts/1").how == "answer"
+    assert shared.runs.say(begun.session, "see you", by="pts/1").how == "answer"
     first.until(live.Settled, lambda one: (one.id, one.by, one.word) == (listening.id, "pts/1", "words"))
     first.until(live.Emitted, lambda one: b"Bye." in one.piece, since=place)
     late.until(live.Emitted, lambda one: b"Bye." in one.piece)
     assert late.transcript == first.transcript[5:]
-    shown = json.loads(laptop.device.hhd("show", begun.session, "--json", cwd=repo).stdout)
+    shown = json.loads(shared.device.hhd("show", begun.session, "--json", cwd=repo).stdout)
     assert shown["turns"] == 2
 
 
@@ -63,68 +81,66 @@ SLOW = "echo slow >> begun; until [ -e go ]; do sleep 0.02; done; "
 """A command that runs until it may end."""
 
 
-def test_a_question_goes_to_all_the_first_answer_counts_and_the_others_hear_of_it(tmp_path: Path, repo: Path) -> None:
-    with daemon(tmp_path / "laptop", config="") as laptop:
-        model = script(laptop.device.home / "s.jsonl", [says(once(1)), says(once(2)), says(text("Done."))])
-        session = laptop.runs.begin("do it", folder=repo, model=model).session
-        one, other = laptop.attach(session, by="one"), laptop.attach(session, by="other")
-        asked = one.until(live.Question)
-        assert other.until(live.Question) == asked and "echo 1 >> done" in "".join(asked.pages)
-        with pytest.raises(RefusedError, match="not the text"):
-            laptop.runs.answer(session, asked.id, shown=bytes(32), choice="yes")
-        with pytest.raises(UsageError):
-            laptop.runs.answer(session, asked.id, shown=asked.shown, choice="sure")
-        assert not laptop.runs.answer(session, asked.id, shown=asked.shown, choice="later").counted
-        assert not done(repo)
-        first = laptop.runs.answer(session, asked.id, shown=asked.shown, choice="yes", by="other")
-        second = laptop.runs.answer(session, asked.id, shown=asked.shown, choice="no", by="one")
-        assert (first.counted, first.by, second.counted, second.by) == (True, "other", False, "other")
-        one.until(live.Settled, lambda said: (said.id, said.by, said.word) == (asked.id, "other", "yes"))
-        again = one.until(live.Question, lambda found: found.id != asked.id)
-        assert done(repo) == ["1"]
-        laptop.runs.answer(session, again.id, shown=again.shown, choice="no", message="not that", by="one")
-        one.until(live.Emitted, lambda said: b"not that" in said.piece)
-        one.until(live.Listening)
-        assert done(repo) == ["1"]
+def test_a_question_goes_to_all_the_first_answer_counts_and_the_others_hear_of_it(careful: Daemon, repo: Path) -> None:
+    model = script(careful.device.home / "s.jsonl", [says(once(1)), says(once(2)), says(text("Done."))])
+    session = careful.runs.begin("do it", folder=repo, model=model).session
+    one, other = careful.attach(session, by="one"), careful.attach(session, by="other")
+    asked = one.until(live.Question)
+    assert other.until(live.Question) == asked and "echo 1 >> done" in "".join(asked.pages)
+    with pytest.raises(RefusedError, match="not the text"):
+        careful.runs.answer(session, asked.id, shown=bytes(32), choice="yes")
+    with pytest.raises(UsageError):
+        careful.runs.answer(session, asked.id, shown=asked.shown, choice="sure")
+    assert not careful.runs.answer(session, asked.id, shown=asked.shown, choice="later").counted
+    assert not done(repo)
+    first = careful.runs.answer(session, asked.id, shown=asked.shown, choice="yes", by="other")
+    second = careful.runs.answer(session, asked.id, shown=asked.shown, choice="no", by="one")
+    assert (first.counted, first.by, second.counted, second.by) == (True, "other", False, "other")
+    one.until(live.Settled, lambda said: (said.id, said.by, said.word) == (asked.id, "other", "yes"))
+    again = one.until(live.Question, lambda found: found.id != asked.id)
+    assert done(repo) == ["1"]
+    careful.runs.answer(session, again.id, shown=again.shown, choice="no", message="not that", by="one")
+    one.until(live.Emitted, lambda said: b"not that" in said.piece)
+    one.until(live.Listening)
+    assert done(repo) == ["1"]
 
 
-def test_always_holds_while_the_session_runs_and_no_longer(tmp_path: Path, repo: Path) -> None:
-    with daemon(tmp_path / "laptop", config="") as laptop:
-        same = once(1)
-        model = script(laptop.device.home / "s.jsonl", [says(same), says(same), says(text("Well?")), says(same)])
-        session = laptop.runs.begin("do it", folder=repo, model=model).session
-        one = laptop.attach(session)
-        asked = one.until(live.Question)
-        assert asked.always
-        laptop.runs.answer(session, asked.id, shown=asked.shown, choice="always")
-        one.until(live.Listening)
-        assert done(repo) == ["1", "1"]
-        laptop.runs.pause(session)
-        assert laptop.runs.say(session, "again").how == "prompt"
-        one.until(live.Question, lambda found: found.id != asked.id)
-        assert done(repo) == ["1", "1"]
+def test_always_holds_while_the_session_runs_and_no_longer(careful: Daemon, repo: Path) -> None:
+    same = once(1)
+    model = script(careful.device.home / "s.jsonl", [says(same), says(same), says(text("Well?")), says(same)])
+    session = careful.runs.begin("do it", folder=repo, model=model).session
+    one = careful.attach(session)
+    asked = one.until(live.Question)
+    assert asked.always
+    careful.runs.answer(session, asked.id, shown=asked.shown, choice="always")
+    one.until(live.Listening)
+    assert done(repo) == ["1", "1"]
+    careful.runs.pause(session)
+    assert careful.runs.say(session, "again").how == "prompt"
+    one.until(live.Question, lambda found: found.id != asked.id)
+    assert done(repo) == ["1", "1"]
 
 
-def test_a_session_that_waits_long_has_no_process_and_words_and_an_answer_start_one(tmp_path: Path, repo: Path) -> None:
-    brief = "import hhd.node.workers as w; w.LINGER_SECONDS = 0.01"
-    with daemon(tmp_path / "laptop", config="", before=brief) as laptop:
-        model = script(laptop.device.home / "s.jsonl", [says(once(1)), says(text("And?")), says(text("Bye."))])
-        session = laptop.runs.begin("do it", folder=repo, model=model).session
-        one = laptop.attach(session)
-        assert one.state("waiting").status == 3
-        until(lambda: not laptop.workers())
-        late = laptop.attach(session)
-        asked = late.until(live.Question)
-        assert asked == one.of(live.Question)[-1] and late.state("waiting")
-        place = one.place
-        assert laptop.runs.answer(session, asked.id, shown=asked.shown, choice="yes", by="late").counted
-        assert one.until(live.State, lambda state: state.effect == "input", since=place).name == "waiting"
-        assert done(repo) == ["1"]
-        until(lambda: not laptop.workers())
-        heard = laptop.runs.say(session, "bye")
-        assert heard.how == "prompt"
-        one.until(live.Emitted, lambda said: b"Bye." in said.piece, since=place)
-        assert b'"bye"' in one.transcript
+def test_a_session_that_waits_long_has_no_process_and_words_and_an_answer_start_one(
+    careful: Daemon, repo: Path
+) -> None:
+    model = script(careful.device.home / "s.jsonl", [says(once(1)), says(text("And?")), says(text("Bye."))])
+    session = careful.runs.begin("do it", folder=repo, model=model).session
+    one = careful.attach(session)
+    assert one.state("waiting").status == 3
+    until(lambda: not careful.workers())
+    late = careful.attach(session)
+    asked = late.until(live.Question)
+    assert asked == one.of(live.Question)[-1] and late.state("waiting")
+    place = one.place
+    assert careful.runs.answer(session, asked.id, shown=asked.shown, choice="yes", by="late").counted
+    assert one.until(live.State, lambda state: state.effect == "input", since=place).name == "waiting"
+    assert done(repo) == ["1"]
+    until(lambda: not careful.workers())
+    heard = careful.runs.say(session, "bye")
+    assert heard.how == "prompt"
+    one.until(live.Emitted, lambda said: b"Bye." in said.piece, since=place)
+    assert b'"bye"' in one.transcript
 
 
 def test_a_question_is_asked_again_by_the_next_daemon_and_answered_there(tmp_path: Path, repo: Path) -> None:
@@ -233,15 +249,15 @@ def test_what_a_command_left_running_ends_with_its_worker(tmp_path: Path, repo: 
 UNWALLED = '[policy]\nallow = ["bash", "write", "edit"]\n[policy.sandbox]\nuse = "off"\n'
 
 
-def test_steering_is_heard_at_the_next_step_and_keys_are_seen_by_the_others(laptop: Daemon, repo: Path) -> None:
-    model = script(laptop.device.home / "s.jsonl", [says(once(1, SLOW)), says(text("I hear."))])
-    session = laptop.runs.begin("do it", folder=repo, model=model).session
-    one, other = laptop.attach(session, by="one"), laptop.attach(session, by="other")
+def test_steering_is_heard_at_the_next_step_and_keys_are_seen_by_the_others(shared: Daemon, repo: Path) -> None:
+    model = script(shared.device.home / "s.jsonl", [says(once(1, SLOW)), says(text("I hear."))])
+    session = shared.runs.begin("do it", folder=repo, model=model).session
+    one, other = shared.attach(session, by="one"), shared.attach(session, by="other")
     until((repo / "begun").exists)
-    laptop.runs.keys(session, "not th\x1b[31m\u202e", by="one")
+    shared.runs.keys(session, "not th\x1b[31m\u202e", by="one")
     keys = other.until(live.Keys)
     assert keys.by == "one" and "\x1b" not in keys.line and "\u202e" not in keys.line and keys.line.startswith("not th")
-    assert laptop.runs.say(session, "not that file", by="one").how == "steering"
+    assert shared.runs.say(session, "not that file", by="one").how == "steering"
     assert other.until(live.Said) == live.Said(by="one", text="not that file")
     (repo / "go").touch()
     one.until(live.Emitted, lambda said: b"not that file" in said.piece)
@@ -268,13 +284,13 @@ def test_what_cannot_be_driven_is_refused_and_does_not_run_later(laptop: Daemon,
             laptop.runs.go_on(name)
 
 
-def test_one_that_does_not_read_loses_only_what_is_of_its_moment(laptop: Daemon, repo: Path) -> None:
+def test_one_that_does_not_read_loses_only_what_is_of_its_moment(shared: Daemon, repo: Path) -> None:
     many = [says(text(f"{n} " + "word " * 4000), call("read", path="doubles.py")) for n in range(120)]
-    model = script(laptop.device.home / "s.jsonl", [*many, says(text("Done."))])
-    session = laptop.runs.begin("do it", folder=repo, model=model).session
-    deaf = laptop.runs.attach(session)
+    model = script(shared.device.home / "s.jsonl", [*many, says(text("Done."))])
+    session = shared.runs.begin("do it", folder=repo, model=model).session
+    deaf = shared.runs.attach(session)
     assert isinstance(next(deaf), live.Attached)
-    one = laptop.attach(session)
+    one = shared.attach(session)
     one.until(live.Listening)  # Nobody waited for the deaf one.
     whole, events = b"", []
     for event in deaf:

@@ -77,8 +77,9 @@ class Pause:
 
 @dataclass(frozen=True, kw_only=True)
 class Turn:
-    """It is its turn to compute; `busy_ms` at most before it gives it back, 0: as long as it likes."""
+    """It is its turn to compute, or to write; `busy_ms` at most before it gives it back, 0: as long as it likes."""
 
+    writes: bool
     busy_ms: int
 
 
@@ -105,12 +106,16 @@ class Stepped:
 
 @dataclass(frozen=True, kw_only=True)
 class Wants:
-    """It would compute."""
+    """It would compute, or write to the store."""
+
+    writes: bool
 
 
 @dataclass(frozen=True, kw_only=True)
 class Gives:
     """It gives its turn back."""
+
+    writes: bool
 
 
 @dataclass(frozen=True, kw_only=True)

@@ -1,4 +1,4 @@
-"""Whose turn it is to compute: some at a time, first come, first served, so that none of many sessions starves.
+"""Whose turn it is to compute, or to write: some at a time, first come, first served, so that no session starves.
 
 Programs of sessions mostly wait. Where many compute at once, each gets a turn after those that asked before it, and
 gives it back after a short while if others wait; so all go on, and the machine still has time for what the person does.

@@ -44,6 +44,9 @@ BEAT_SECONDS = 2.0
 LOOK_SECONDS = 0.02
 """Between two looks whether another process let go of the session."""
 
+TURN_SECONDS = 60.0
+"""For its turn to come; then it goes on without, rather than not at all."""
+
 REST_SECONDS = 1.0
 """Of waiting for a reply, after which the program's memory is given back: putting it back takes some milliseconds."""
 
@@ -87,7 +90,13 @@ def _driven(face: _Face, start: Start, stop: StopFlag) -> Ended:
         for name in MODEL_VARIABLES:
             os.environ.pop(name, None)
         os.environ.update(start.model_environment)
-    with workbench.opened() as bench, _held(bench, start, face, stop, environ) as run:
+    with workbench.opened() as bench:
+        bench.store.database.gate = face.writing
+        return _run(bench, face, start, stop, environ)
+
+
+def _run(bench: workbench.Workbench, face: _Face, start: Start, stop: StopFlag, environ: Mapping[str, str]) -> Ended:
+    with _held(bench, start, face, stop, environ) as run:
         face.opened(run)
         return run.go()
 
@@ -138,7 +147,7 @@ class _Face:
         self._came = threading.Condition()
         self._words = deque(start.words)
         self._answers = {one.id: one for one in start.answers}
-        self._turn: pair.Turn | None = None
+        self._turns_given: dict[bool, pair.Turn] = {}
         self._gone = False
         self._run: Run | None = None
         self._piece, self._told, self._taken = b"", 0, 0
@@ -174,7 +183,7 @@ class _Face:
                         self._came.notify_all()
                 case pair.Turn():
                     with self._came:
-                        self._turn = message
+                        self._turns_given[message.writes] = message
                         self._came.notify_all()
                 case pair.Pause():
                     self._pause()
@@ -302,21 +311,35 @@ class _Face:
                 self._came.wait(left)
         return found
 
-    # When it computes
+    # Its turns
 
     @contextlib.contextmanager
     def _turns(self) -> Iterator[float]:
-        """Its turn to compute: for how many milliseconds, 0 for as long as it likes."""
-        self._turn = None
-        self._end.say(pair.Wants())
+        """Its turn to compute: for how many milliseconds, 0 for as long as it likes. To pause it needs none."""
+        with self._a_turn(writes=False, needless=lambda: self._stop.is_set) as busy_ms:
+            yield busy_ms
+
+    @contextlib.contextmanager
+    def writing(self) -> Iterator[None]:
+        """Its turn to write to the store."""
+        with self._a_turn(writes=True, needless=lambda: False):
+            yield
+
+    @contextlib.contextmanager
+    def _a_turn(self, *, writes: bool, needless: Callable[[], bool]) -> Iterator[float]:
+        self._end.say(pair.Wants(writes=writes))
+        end = time.monotonic() + TURN_SECONDS
         with self._came:
-            while self._turn is None and not self._stop.is_set and not self._gone:
-                self._came.wait(BEAT_SECONDS)
-            turn = self._turn
+            while (turn := self._turns_given.pop(writes, None)) is None and not needless() and not self._gone:
+                if (left := end - time.monotonic()) <= 0:
+                    break
+                self._came.wait(left)
         try:
             yield 0 if turn is None else turn.busy_ms
         finally:
-            self._end.say(pair.Gives())
+            self._end.say(pair.Gives(writes=writes))
+            with self._came:
+                self._turns_given.pop(writes, None)  # One that came too late.
 
 
 _PIECE_BYTES = 256 * 1024

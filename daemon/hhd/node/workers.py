@@ -71,12 +71,15 @@ class Workers:
         *,
         opened: Open,
         lanes: Lanes,
-        linger_seconds: float = LINGER_SECONDS,
+        linger_seconds: float | None = None,
         watching: Watching | None = None,
     ) -> None:
-        self._opened, self._lanes, self._linger_seconds = opened, lanes, linger_seconds
+        self._opened, self._lanes = opened, lanes
+        self._linger_seconds = LINGER_SECONDS if linger_seconds is None else linger_seconds
         self._goings: dict[SessionId, Going] = {}
-        self._forks, self._turns = Forks(), Turns()
+        self._forks = Forks()
+        self._turns = {False: Turns(), True: Turns(at_once=1)}
+        """To compute, and to write to the store."""
         self._watching = watching or Watching()
         self._opening = asyncio.Semaphore(OPENING_AT_ONCE)
         self._some = asyncio.Event()
@@ -295,7 +298,7 @@ class Workers:
             going.audience.leave(seat)
 
     async def _told(self, going: Going, found: Listed, seat: Seat, position: int | None) -> AsyncIterator[live.Event]:
-        if going.state is None or (going.worker is None and going.ask is None):
+        if going.state is None or (going.state.name == "waiting" and going.worker is None and going.ask is None):
             state, ask = await self._look_in(lambda control: standing_now(control, found.id))
             if going.state is None:
                 going.state = state
@@ -489,10 +492,10 @@ class Workers:
         match message:
             case pair.Beat():
                 pass
-            case pair.Wants():
-                self._take_turns(self._turns.wants(worker))
-            case pair.Gives():
-                self._take_turns(self._turns.gives(worker))
+            case pair.Wants(writes=writes):
+                self._take_turns(writes, self._turns[writes].wants(worker))
+            case pair.Gives(writes=writes):
+                self._take_turns(writes, self._turns[writes].gives(worker))
             case pair.Opened():
                 going.tell(_state("running"))
                 if going.opened is not None and not going.opened.done():
@@ -513,10 +516,10 @@ class Workers:
             case _:
                 going.tell(message)
 
-    def _take_turns(self, turns: list[tuple[object, int]]) -> None:
+    def _take_turns(self, writes: bool, turns: list[tuple[object, int]]) -> None:
         for worker, busy_ms in turns:
             assert isinstance(worker, Worker)
-            worker.say(pair.Turn(busy_ms=busy_ms))
+            worker.say(pair.Turn(writes=writes, busy_ms=busy_ms))
 
     async def _stepped(self, going: Going) -> None:
         """It made a step since a daemon started it: what is counted of its starts begins anew."""
@@ -531,7 +534,8 @@ class Workers:
 
     def _gone(self, going: Going, worker: Worker) -> None:
         """A worker is gone, with a word or without."""
-        self._take_turns(self._turns.gives(worker))
+        for writes, turns in self._turns.items():
+            self._take_turns(writes, turns.gives(worker))
         self._watching.forget(worker)
         if self._tasks is not None:
             with contextlib.suppress(RuntimeError):  # All is being cancelled.
@@ -548,7 +552,8 @@ class Workers:
             state = await self._silent(going, worker) if over is None else self._state_of(going, over)
             waits = over is not None and over.end == "waiting"
             again = waits and not self._stopping and self._has_more(going, over)
-            cut_off = self._stopping and not going.pausing and (over is None or over.end == "interrupted")
+            interrupted = over is None or over.end == "interrupted"
+            cut_off = self._stopping and interrupted and not going.pausing and going.ask is None
             if not again and not cut_off:
                 await self._forget(going, state if over is None else None)
             if not waits or (over is not None and over.effect == ""):
@@ -590,7 +595,7 @@ class Workers:
 
     def _state_of(self, going: Going, over: pair.Over) -> live.State:
         sentence, name = over.sentence, {"interrupted": "paused", "failed": "ended"}.get(over.end, over.end)
-        if over.end == "interrupted" and self._stopping and not going.pausing:
+        if over.end == "interrupted" and self._stopping and not going.pausing and going.ask is None:
             sentence = "Paused, since the daemon ends; it goes on when the daemon starts again."
         return live.State(name=name, sentence=sentence, ways=over.ways, effect=over.effect, status=over.status)
 

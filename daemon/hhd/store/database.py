@@ -58,6 +58,10 @@ class Database:
         """Called when a transaction was undone: what was read within it may never have been."""
         self.folder, self._connection, self._depth, self._pid = folder, connection, 0, os.getpid()
         self._changes: dict[int, list[int]] = {}
+        self.gate: Callable[[], AbstractContextManager[None]] = contextlib.nullcontext
+        """Entered for as long as a transaction lasts. Where many processes write, SQLite lets whoever happens to ask at
+        the right moment go first, and some never; what stands here lets them in one after the other."""
+        self._inside = contextlib.ExitStack()
 
     @classmethod
     def create(cls, folder: Path) -> Database:
@@ -142,8 +146,13 @@ class Database:
         """Begin a transaction, or another part of the one in hand."""
         self._insist_on_own_process()
         if not self._depth:
-            with translated(self.folder):
-                self._connection.execute("BEGIN IMMEDIATE")
+            self._inside.enter_context(self.gate())
+            try:
+                with translated(self.folder):
+                    self._connection.execute("BEGIN IMMEDIATE")
+            except BaseException:
+                self._inside.close()
+                raise
             self._changes = {}
         self._depth += 1
 
@@ -167,6 +176,7 @@ class Database:
                 with contextlib.suppress(sqlite3.Error):
                     self._connection.execute("ROLLBACK")
                 self.undone()
+            self._inside.close()
 
     @contextlib.contextmanager
     def snapshot(self) -> Iterator[None]:
