@@ -12,7 +12,7 @@ import sys
 from collections.abc import Callable
 from dataclasses import dataclass, field
 
-from hhd.node import pair, zygote
+from hhd.node import pair
 from hhd_protocol.errors import FormatError
 from hhd_protocol.frames import Frames
 
@@ -124,7 +124,7 @@ class Forks:
         self._forked = loop.create_future()
         try:
             with theirs:
-                wish = zygote.WITH_MODEL if with_model else zygote.PLAIN
+                wish = pair.WITH_MODEL if with_model else pair.PLAIN
                 socket.send_fds(asked, [wish], [theirs.fileno()])
             process = await self._forked
         except BaseException:
@@ -155,18 +155,18 @@ class Forks:
     def _heard(self) -> None:
         assert self._asked is not None
         try:
-            report = self._asked.recv(zygote.REPORT.size)
+            report = self._asked.recv(pair.REPORT.size)
         except BlockingIOError:
             return
         except OSError:
             report = b""
-        if len(report) != zygote.REPORT.size:
+        if len(report) != pair.REPORT.size:
             self._gone()
             return
-        kind, process, status = zygote.REPORT.unpack(report)
-        if kind == zygote.FORKED and self._forked is not None and not self._forked.done():
+        kind, process, status = pair.REPORT.unpack(report)
+        if kind == pair.FORKED and self._forked is not None and not self._forked.done():
             self._forked.set_result(process)
-        elif kind == zygote.ENDED and (worker := self._workers.pop(process, None)) is not None:
+        elif kind == pair.ENDED and (worker := self._workers.pop(process, None)) is not None:
             worker.status = status
             if not self._workers:
                 self._idle = asyncio.get_running_loop().call_later(IDLE_SECONDS, self._gone)

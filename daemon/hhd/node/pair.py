@@ -8,6 +8,7 @@ one hhd, started one from the other, so there are no versions. What a worker tel
 from __future__ import annotations
 
 import socket
+import struct
 import threading
 from collections.abc import Iterator
 from dataclasses import dataclass
@@ -21,6 +22,12 @@ from hhd_protocol.frames import Frames, frame
 
 PAIR_BYTES_MAX = 32 * 1024 * 1024
 """One message: a prompt, an environment, or what a program said in one slice."""
+
+REPORT = struct.Struct("<cii")
+"""What the process says that workers are forked from: a kind, the process, its status as `waitpid` gives it."""
+FORKED, ENDED = b"f", b"e"
+PLAIN, WITH_MODEL = b"w", b"m"
+"""What it is asked for: a worker whose model is a script, or one that needs the client of a service."""
 
 _READ_BYTES = 256 * 1024
 
@@ -178,6 +185,11 @@ def _read(kinds: dict[str, Any], value: Value) -> Any:
     if not isinstance(name, str) or name not in kinds:
         raise FormatError("a message of the pair is of a kind that is not known")
     return mapping.from_value(kinds[name], fields)
+
+
+def question_id(effect: int, shown: bytes) -> str:
+    """The name of a question: what is asked about, and the text of it."""
+    return f"{effect}.{shown.hex()[:16]}"
 
 
 class End:

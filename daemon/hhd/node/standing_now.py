@@ -9,7 +9,7 @@ from hhd.node import listing, naming
 from hhd.node.control import ControlService
 from hhd.node.listed import Listed, State
 from hhd.node.naming import ID_SHOWN
-from hhd.node.worker import question_id
+from hhd.node.pair import question_id
 from hhd_protocol import live
 from hhd_protocol.ids import SessionId
 

@@ -12,6 +12,7 @@ is forked when words or an answer come.
 from __future__ import annotations
 
 import contextlib
+import ctypes
 import gc
 import os
 import signal
@@ -206,6 +207,7 @@ class _Face:
                 self._asked_since = None
                 if run.session.drop_guest():
                     gc.collect()
+                    _give_back()
 
     @contextlib.contextmanager
     def _asking(self) -> Iterator[None]:
@@ -263,7 +265,7 @@ class _Face:
         assert self._run is not None
         entry = self._run.session.standing.journal.pending
         assert entry is not None
-        id = question_id(entry.index, question.shown)
+        id = pair.question_id(entry.index, question.shown)
         always = question.always if question.grant is not None else ""
         if id not in self._answers:
             self._end.say(live.Question(id=id, pages=question.pages, shown=question.shown, always=always))
@@ -346,9 +348,11 @@ _PIECE_BYTES = 256 * 1024
 _CHOICES = frozenset(choice.value for choice in Choice)
 
 
-def question_id(effect: int, shown: bytes) -> str:
-    """The name of a question: what is asked about, and the text of it."""
-    return f"{effect}.{shown.hex()[:16]}"
+def _give_back() -> None:
+    """Give memory that is free back to the system, where its library would keep it for later."""
+    if sys.platform == "linux":
+        with contextlib.suppress(AttributeError):  # Not the usual library.
+            ctypes.CDLL(None).malloc_trim(0)
 
 
 def forked(connected: socket.socket) -> None:

@@ -36,7 +36,6 @@ from hhd.node.should_run import Note
 from hhd.node.standing_now import standing_now
 from hhd.node.turns import Turns
 from hhd.node.watching import LOOK_SECONDS, Watching
-from hhd.node.workbench import Workbench
 from hhd_protocol import live
 from hhd_protocol.ids import SessionId, StatementId
 from hhd_protocol.limits import LIVE_LINE_BYTES_MAX, LIVE_TEXT_BYTES_MAX
@@ -258,6 +257,8 @@ class Workers:
         around = None if environment is None else dict(environment)
 
         def create(control: ControlService) -> SessionId:
+            from hhd.node.workbench import Workbench
+
             return Workbench(store=control.store, me=control.me).create(prompt, folder=folder, once=once)
 
         session = await self._store(create)
@@ -282,7 +283,13 @@ class Workers:
             chosen = head
             if (going := self._goings.get(session)) is not None and going.worker is not None:
                 raise RefusedError("The session runs; pause it first, to go on from another head.")
-            await self._store(lambda control: Workbench(store=control.store, me=control.me).turn_to(session, chosen))
+
+            def turn(control: ControlService) -> None:
+                from hhd.node.workbench import Workbench
+
+                Workbench(store=control.store, me=control.me).turn_to(session, chosen)
+
+            await self._store(turn)
         fresh = await self.start(session, folder, _absolute(model, folder), around, key=key, settle=settle)
         return Begun(session=session.hex(), fresh=fresh)
 

@@ -12,21 +12,22 @@ from __future__ import annotations
 
 import contextlib
 import gc
+import importlib
 import os
 import select
 import signal
 import socket
-import struct
 import sys
 import time
 
 from hhd.node import leftovers, worker
+from hhd.node.pair import ENDED, FORKED, REPORT, WITH_MODEL
 
-REPORT = struct.Struct("<cii")
-"""A kind, the process, its status as `waitpid` gives it."""
-FORKED, ENDED = b"f", b"e"
-PLAIN, WITH_MODEL = b"w", b"m"
-"""Wishes: for a worker whose model is a script, or one that needs the client of a service."""
+SHARED = (
+    "hhd.effects.scripted", "hhd.identity.keyring", "hhd.node.captures", "hhd.node.findings", "hhd.workspace.capture",
+    "hhd.workspace.capture_folder", "hhd.workspace.capture_repository", "hhd.workspace.operation", "pathspec",
+)  # fmt: skip
+"""What a worker imports by the way, imported once for all: it is not in the memory of each."""
 
 LAST_SECONDS = 15.0
 """For workers to pause once the daemon is gone: an effect that is cancelled ends in a second or two."""
@@ -42,6 +43,8 @@ def main() -> None:
     signal.signal(signal.SIGCHLD, lambda *_: None)
     signal.set_wakeup_fd(wakes, warn_on_full_buffer=False)
     leftovers.adopt_orphans()
+    for name in SHARED:
+        importlib.import_module(name)
     gc.collect()
     gc.freeze()  # What is shared is not touched by a child's collector.
     workers: set[int] = set()
