@@ -198,7 +198,8 @@ def test_what_ran_when_the_daemon_ended_goes_on_when_it_starts_and_does_nothing_
     assert len(laptop.workers()) >= 1
     laptop.kill(getattr(signal, f"SIG{how}"))
     if how == "TERM":
-        assert "goes on when the daemon starts" in one.state("paused").sentence
+        one.until(live.Notice, lambda told: "goes on when the daemon starts" in told.text)
+        assert not [state for state in one.of(live.State) if state.name == "paused"]
     (repo / "go").touch()
     laptop.up()
     again = laptop.attach(session)

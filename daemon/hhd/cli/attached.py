@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import contextlib
+import errno
 import os
 import select
 import sys
@@ -11,7 +12,7 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING
 
-from hhd.app import attending
+from hhd.app import attending, sessions
 from hhd.base.errors import Exit, UserError, error_of
 from hhd.cli import going
 from hhd.cli.capsule_report import show
@@ -21,6 +22,7 @@ from hhd.cli.screen import Screen
 from hhd.cli.views import TAIL_BYTES, ForPerson, ForScript
 from hhd.cli.wakeups import Wakeups
 from hhd.cli.watching import How, Left, Watch
+from hhd_protocol import live
 
 if TYPE_CHECKING:
     from hhd.node.attending import Attending
@@ -99,7 +101,12 @@ def _watched(kept: InDaemon, wakeups: Wakeups, *, quiet: bool, tail: bool, pause
         if tail:
             _to_the_end(end, wakeups)
         view = ForPerson(screen, quiet=quiet, tail=tail)
-        left = Watch(end, view=view, screen=screen, wakeups=wakeups, hand=hand, pauses=pauses).watch()
+        try:
+            left = Watch(end, view=view, screen=screen, wakeups=wakeups, hand=hand, pauses=pauses).watch()
+        except OSError as error:
+            if error.errno != errno.EIO:
+                raise
+            left = Left(how=How.DETACHED, state=None, spent=live.Spent(calls=0, tokens=0), asked=False)
     kept.session = end.name
     if end.attached is not None:
         kept.nowhere = not end.attached.folder
@@ -140,17 +147,23 @@ def _said(kept: InDaemon, left: Left, as_json: bool) -> int:
         raise _gone(kept)
     state = left.state
     if left.how is How.DETACHED or state is None:
-        with contextlib.suppress(OSError):  # A terminal that is closed hears nothing, and its session goes on.
+        on = "waits for you" if left.asked else "goes on by itself"
+        try:
             if as_json:
                 show({"session": kept.session, "status": "detached", "exit": int(Exit.DONE)}, "", True)
             else:
-                on = "waits for you" if left.asked else "goes on by itself"
                 print(f"hhd: Session {kept.short} {on}. Come back with: hhd attach {kept.short}", file=sys.stderr)
+            sys.stdout.flush()
+        except OSError:  # A terminal that is closed hears nothing.
+            _hush()
         return Exit.DONE
     if state.name == "ended":
         status = Exit(state.status) if 1 <= state.status <= max(Exit) else Exit.UNEXPECTED
         on = f"Go on with: {state.ways[0]}" if state.ways else kept.on()
         raise error_of(status, f"{state.sentence} {on}")
+    if state.status == Exit.UNCERTAIN and not as_json:
+        with contextlib.suppress(UserError), sessions.control() as control:
+            print(control.uncertain(kept.session).text)
     return going.said(kept, attending.ended(state, left.spent), as_json)
 
 
@@ -158,6 +171,14 @@ def _gone(kept: InDaemon) -> UserError:
     return UserError(
         f"The daemon has ended and no other one came. Session {kept.short} is kept as of its last step. {kept.on()}"
     )
+
+
+def _hush() -> None:
+    """Nothing that is still to be written reaches anybody: do not fail by it on the way out."""
+    nowhere = os.open(os.devnull, os.O_WRONLY)
+    for number in (1, 2):
+        os.dup2(nowhere, number)
+    os.close(nowhere)
 
 
 def _terminal() -> str:

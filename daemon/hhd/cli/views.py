@@ -41,7 +41,7 @@ class ForPerson(Rendering):
         if event.position + len(event.piece) >= self._ends:
             past, self._past = bytes(self._past), None
             shown = last_turn(past, cut=self._cut)
-            if self._cut or len(shown) < len(past):
+            if self._cut or any(prompt in past[: len(past) - len(shown)] for prompt in _PROMPTS):
                 self.notice("what came before is left out; --all shows it")
             self.emitted(shown)
 

@@ -22,7 +22,7 @@ from hhd.cli.hand import Hand
 from hhd.cli.lines import columns
 from hhd.cli.paint import Ink
 from hhd.cli.screen import Row, Screen, terminal_columns
-from hhd.cli.telling import ID_CHARS
+from hhd.cli.telling import brief
 from hhd.cli.wakeups import Wakeups
 from hhd_protocol import live
 
@@ -125,8 +125,9 @@ class Watch:
                         self._typed()
                 self._rest()
         finally:
-            self._screen.erase()
-            self._screen.end_line()
+            with contextlib.suppress(OSError):  # A terminal that is closed.
+                self._screen.erase()
+                self._screen.end_line()
         return Left(how=self._left, state=self._state, spent=self._spent, asked=self._asked is not None)
 
     def _ready(self) -> Sequence[Attending | Wakeups | Hand]:
@@ -161,7 +162,7 @@ class Watch:
                     self._settled(event)
                 case live.State():
                     self._view.happened(event)
-                    if event.name == "running" and event.sentence:  # Not by the daemon, which hears nothing of it.
+                    if event.name == "running" and event.status:  # Not by the daemon, which hears nothing of it.
                         raise RefusedError(f"{event.sentence} Nothing was changed.")
                     self._state = event
                 case live.Keys():
@@ -232,7 +233,7 @@ class Watch:
 
     def _leave_waiting(self, sentence: str, *, status: int) -> None:
         """Leave without an answer; what is asked stays asked, of others who are there, and of who comes later."""
-        name = short(self._end.name, ID_CHARS)
+        name = brief(self._end.name)
         ways = (f"hhd approve {name}, or hhd deny {name}",) if status == Exit.REFUSED else ()
         self._asked = None
         self._state = live.State(name="waiting", sentence=sentence, ways=ways, effect="", status=status)

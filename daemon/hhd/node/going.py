@@ -77,6 +77,23 @@ class Going:
         soon = self.state is not None and self.state.name == "running"  # It is about to be started.
         return not soon and self.ask is None and self.hand == Hand()
 
+    @property
+    def rests(self) -> bool:
+        """Whether it has no process here, nor is about to have one: then the store says how it is."""
+        begins = self.state is not None and self.state.name == "running" and not self.state.status
+        return self.worker is None and not begins
+
+    def found(self, state: live.State, ask: live.Question | live.Listening | None) -> None:
+        """Take what the store says of it while it rests; how its process ended is known better here."""
+        known = self.state
+        ended = known is not None and known.name == "ended" and state.name in ("ended", "paused", "waiting")
+        if known is None or (known.name != state.name and not ended):
+            self.state = state
+        if state.name != "waiting":
+            self.ask = None
+        elif self.ask is None:
+            self.ask = ask
+
     def tell(self, event: live.Event) -> None:
         """Tell who is attached, and note how things are."""
         match event:
@@ -100,7 +117,7 @@ class Going:
     def now(self) -> list[live.Event]:
         """How things are, for one who attaches."""
         words = self.audience.words_so_far
-        events = [self.state, self.spent, self.ask, live.Words(text=words) if words else None]
+        events = [self.spent, self.ask, self.state, live.Words(text=words) if words else None]
         return [event for event in events if event is not None]
 
     def hear(self, count: int) -> None:

@@ -78,6 +78,11 @@ class Say:
 
 
 @dataclass(frozen=True, kw_only=True)
+class Alone:
+    """Nobody is attached any more: what it waits for now, a person's, it need not wait for."""
+
+
+@dataclass(frozen=True, kw_only=True)
 class Pause:
     """Come to rest, durably, and end."""
 
@@ -153,10 +158,10 @@ class Over:
     ways: tuple[str, ...]
 
 
-ToWorker = Start | Say | Answer | Pause | Turn
+ToWorker = Start | Say | Answer | Alone | Pause | Turn
 FromWorker = Opened | Beat | Stepped | Wants | Gives | Heard | Granted | Over | live.Event
 
-_TO = {kind.__name__.lower(): kind for kind in (Start, Say, Answer, Pause, Turn)}
+_TO = {kind.__name__.lower(): kind for kind in (Start, Say, Answer, Alone, Pause, Turn)}
 _OWN = (Opened, Beat, Stepped, Wants, Gives, Granted, Over, Heard)
 _FROM: dict[str, type[Any]] = {kind.__name__.lower(): kind for kind in _OWN} | live.KINDS
 

@@ -27,7 +27,7 @@ def _state(found: Listed) -> live.State:
     if found.state is State.PAUSED and found.waiting:  # Its process ended before it made a step.
         found = found._replace(state=State.CUT_OFF)
     name, sentence, way, status = {
-        State.RUNNING: ("running", "Another process of yours runs it; what it does is told there.", "", Exit.DONE),
+        State.RUNNING: ("running", "Another process of yours runs it; what it does is told there.", "", Exit.REFUSED),
         State.WAITING: ("waiting", _waits(found), "", Exit.DONE if found.waiting == "input" else Exit.REFUSED),
         State.PAUSED: ("paused", "It is paused.", f"hhd resume {shown}", Exit.DONE),
         State.CUT_OFF: ("ended", found.waiting or "It was cut off.", f"hhd resume {shown}", Exit.UNEXPECTED),

@@ -149,6 +149,8 @@ class _Face:
         self._words = deque(start.words)
         self._answers = {one.id: one for one in start.answers}
         self._turns_given: dict[bool, pair.Turn] = {}
+        self._left = 0
+        """How often the last one who was attached has left."""
         self._gone = False
         self._run: Run | None = None
         self._piece, self._told, self._taken = b"", 0, 0
@@ -185,6 +187,10 @@ class _Face:
                 case pair.Turn():
                     with self._came:
                         self._turns_given[message.writes] = message
+                        self._came.notify_all()
+                case pair.Alone():
+                    with self._came:
+                        self._left += 1
                         self._came.notify_all()
                 case pair.Pause():
                     self._pause()
@@ -265,11 +271,11 @@ class _Face:
         assert self._run is not None
         entry = self._run.session.standing.journal.pending
         assert entry is not None
-        id = pair.question_id(entry.index, question.shown)
+        id, left = pair.question_id(entry.index, question.shown), self._left
         always = question.always if question.grant is not None else ""
         if id not in self._answers:
             self._end.say(live.Question(id=id, pages=question.pages, shown=question.shown, always=always))
-        answer = self._wait(lambda: self._answers.pop(id, None))
+        answer = self._wait(lambda: self._answers.pop(id, None), left)
         if answer is None or answer.choice not in _CHOICES:
             return None
         choice = Choice(answer.choice)
@@ -282,9 +288,10 @@ class _Face:
         assert self._run is not None
         entry = self._run.session.standing.journal.pending
         assert entry is not None
+        left = self._left
         if not self._words:
             self._end.say(live.Listening(id=f"{entry.index}.input", prompt=prompt, why=why))
-        words = self._wait(lambda: self._words.popleft() if self._words else None)
+        words = self._wait(lambda: self._words.popleft() if self._words else None, left)
         self._taken += words is not None
         return words
 
@@ -303,12 +310,13 @@ class _Face:
         """Not called: questions go to `ask`."""
         return None
 
-    def _wait(self, take: Callable[[], T | None]) -> T | None:
+    def _wait(self, take: Callable[[], T | None], left_before: int) -> T | None:
+        """What `take` gives, once it does; None if nobody is there, or the last who was has left since then."""
         end = time.monotonic() + self._start.linger_ms / 1000
         with self._came, self._asking():
             while (found := take()) is None:
                 left = end - time.monotonic()
-                if left <= 0 or self._stop.is_set:
+                if left <= 0 or self._stop.is_set or self._left != left_before:
                     return None
                 self._came.wait(left)
         return found

@@ -218,8 +218,9 @@ class Workers:
             if worker is not None:
                 going.pausing = True
                 worker.say(pair.Pause())
-        if worker is not None:
-            await self._rested(going)
+        if worker is None:
+            return None
+        await self._rested(going)
         return going.state
 
     def running(self) -> dict[SessionId, live.State]:
@@ -303,14 +304,14 @@ class Workers:
                 yield live.encoded(event)  # type: ignore[misc]
         finally:
             going.audience.leave(seat)
+            if not len(going.audience) and going.worker is not None:
+                going.worker.say(pair.Alone())
 
     async def _told(self, going: Going, found: Listed, seat: Seat, position: int | None) -> AsyncIterator[live.Event]:
-        if going.state is None or (going.state.name == "waiting" and going.worker is None and going.ask is None):
+        if going.rests:
             state, ask = await self._look_in(lambda control: standing_now(control, found.id))
-            if going.state is None:
-                going.state = state
-            if going.ask is None and going.worker is None:
-                going.ask = ask
+            if going.rests:
+                going.found(state, ask)
         end = await self._look_in(lambda control: control.transcript_bytes(found.id.hex()))
         yield live.Attached(
             session=found.id.hex(),
@@ -430,6 +431,8 @@ class Workers:
         state = await self.pause(session)
         if state is None:
             state = (await self._look_in(lambda control: standing_now(control, session)))[0]
+            if state.name == "running":
+                raise RefusedError(f"{state.sentence} Nothing was changed; it is paused there.")
         return Rested(session=session.hex(), state=state.name, sentence=state.sentence)
 
     async def keys(self, name: str, line: str, by: str) -> bool:
@@ -505,6 +508,7 @@ class Workers:
                 self._take_turns(writes, self._turns[writes].gives(worker))
             case pair.Opened():
                 going.tell(_state("running"))
+                going.settle("", "")  # What was asked before, it asks again, unless it was decided meanwhile.
                 if going.opened is not None and not going.opened.done():
                     going.opened.set_result(message)
             case pair.Stepped():
@@ -569,7 +573,11 @@ class Workers:
                 going.grants.clear()  # "Always" is for as long as it runs, or waits for the next word.
             going.worker = going.opened = None
             going.rested.set()
-            going.tell(state)
+            if cut_off:  # Not told as a state: who is attached stays, and comes back with the next daemon.
+                going.state = state
+                going.audience.tell(live.Notice(text=state.sentence))
+            else:
+                going.tell(state)
             if again:
                 going.answer = going.answer or None
                 with contextlib.suppress(UserError, OSError):
