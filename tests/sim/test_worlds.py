@@ -9,7 +9,7 @@ from tests.sim.checks import Checks
 from tests.sim.running import REQUIRED, Tally, run_world, run_worlds
 from tests.sim.seeds import WIDE
 
-ALWAYS, AT_MOST, BOX_SECONDS = 300, 8_000, 60
+ALWAYS, AT_MOST, BOX_SECONDS = 300, 3_000, 60
 """Worlds that are run however slow the machine is; while the box of time lasts, more of those that `make sim` runs."""
 LONG = range(50_000, 56_000)
 MORE, MORE_LONG = range(WIDE, WIDE + 200), range(WIDE + 50_000, WIDE + 52_000)
