@@ -9,19 +9,23 @@ from hhd_protocol.handoff import (
     Abort,
     Admit,
     Already,
+    AnyAside,
     AnyMessage,
     Ask,
     Closed,
     LoadedThere,
     Needs,
     Offer,
+    Please,
     Prepare,
+    Probe,
     Record,
     RefuseOffer,
     ReleaseTo,
     Side,
     Stage,
     Superseded,
+    Told,
     Took,
     encode_message,
     encode_record,
@@ -33,7 +37,7 @@ HEAD, TOKEN, PEER = CheckpointId(StatementId(b"h" * 32)), StatementId(b"k" * 32)
 RELEASE = b"a signed release"
 _A = {"transfer": TRANSFER, "session": SESSION}
 
-MESSAGES: dict[str, AnyMessage] = {
+MESSAGES: dict[str, AnyMessage | AnyAside] = {
     "offer": Offer(
         **_A,
         hhd="0.1.0",
@@ -65,6 +69,9 @@ MESSAGES: dict[str, AnyMessage] = {
     "ask": Ask(**_A),
     "abort": Abort(**_A, why="a person said so"),
     "superseded": Superseded(**_A),
+    "probe": Probe(**_A, hhd="0.1.0", token=TOKEN, head=HEAD, needs=Needs(size_bytes=1, memory_bytes=2)),
+    "please": Please(**_A, to=PEER, cancel_running=True, deadline_ms=5_000),
+    "told": Told(**_A, stage="released", sentence="it is released", way="wait", over=False, status=0),
 }
 
 _R = {"transfer": TRANSFER, "session": SESSION, "peer": PEER}

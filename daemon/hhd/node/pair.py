@@ -84,7 +84,9 @@ class Alone:
 
 @dataclass(frozen=True, kw_only=True)
 class Pause:
-    """Come to rest, durably, and end."""
+    """Come to rest, durably, and end; `soft`: once the effect that runs has ended by itself."""
+
+    soft: bool = False
 
 
 @dataclass(frozen=True, kw_only=True)

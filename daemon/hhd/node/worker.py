@@ -192,14 +192,15 @@ class _Face:
                     with self._came:
                         self._left += 1
                         self._came.notify_all()
-                case pair.Pause():
-                    self._pause()
+                case pair.Pause(soft=soft):
+                    self._pause(soft=soft)
         self._gone = True
         self._pause()
 
-    def _pause(self) -> None:
+    def _pause(self, *, soft: bool = False) -> None:
         self._stop.set()
-        os.kill(os.getpid(), signal.SIGTERM)
+        if not soft:
+            os.kill(os.getpid(), signal.SIGTERM)
         with self._came:
             self._came.notify_all()
 

@@ -208,8 +208,11 @@ class Workers:
             await going.rested.wait()  # Before it is said that it does not run, it is written that it should not.
             raise
 
-    async def pause(self, session: SessionId) -> live.State | None:
-        """Pause a session, durable when this returns; how it is then, None where it did not run here."""
+    async def pause(self, session: SessionId, *, soft: bool = False) -> live.State | None:
+        """Pause a session, durable when this returns; how it is then, None where it did not run here.
+
+        `soft`: an effect that runs is waited for, however long it takes; else it is cancelled.
+        """
         going = self._goings.get(session)
         if going is None:
             return None
@@ -217,11 +220,26 @@ class Workers:
             worker = going.worker
             if worker is not None:
                 going.pausing = True
-                worker.say(pair.Pause())
+                worker.say(pair.Pause(soft=soft))
         if worker is None:
             return None
-        await self._rested(going)
+        if soft:
+            await going.rested.wait()
+        else:
+            await self._rested(going)
         return going.state
+
+    def chosen(self, session: SessionId) -> tuple[Path | None, str | None]:
+        """Return the folder and the model that a session runs with, as `start` was given them."""
+        going = self._goings.get(session)
+        return (None, None) if going is None else (going.folder, going.chosen_model)
+
+    def tell(self, session: SessionId, state: live.State) -> None:
+        """Tell who is attached to a session that does not run here how it is: where it runs now, say."""
+        going = self._goings.get(session)
+        if going is not None and going.worker is None:
+            going.settle("", "")
+            going.tell(state)
 
     def running(self) -> dict[SessionId, live.State]:
         """Return the sessions that have a process, and how they are."""

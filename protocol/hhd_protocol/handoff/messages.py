@@ -13,7 +13,7 @@ from hhd_protocol import mapping
 from hhd_protocol.codec import Value, decode, encode
 from hhd_protocol.errors import FormatError, NewerVersionError, TooLargeError
 from hhd_protocol.handoff.stages import Act, Happening
-from hhd_protocol.ids import CheckpointId, SessionId, StatementId, TransferId
+from hhd_protocol.ids import CheckpointId, DeviceId, SessionId, StatementId, TransferId
 from hhd_protocol.limits import (
     HANDOFF_MESSAGE_BYTES_MAX,
     HANDOFF_NAMES_MAX,
@@ -158,6 +158,52 @@ AnyMessage = (
     Offer | Admit | RefuseOffer | Prepare | LoadedThere | ReleaseTo | Took | Closed | Already | Ask | Abort | Superseded
 )
 
+
+@dataclass(frozen=True, kw_only=True)
+class Aside:
+    """What is said beside a handoff: it is in no journal, and no stage depends on it."""
+
+    kind: ClassVar[str]
+    transfer: TransferId
+    session: SessionId
+
+
+@dataclass(frozen=True, kw_only=True)
+class Probe(Aside):
+    """Could this session come to you? It is answered like an offer, with the same id, and nothing is kept."""
+
+    kind = "probe"
+    hhd: str
+    token: StatementId
+    head: CheckpointId
+    needs: Needs
+
+
+@dataclass(frozen=True, kw_only=True)
+class Please(Aside):
+    """A person at this device wants the session that you have at the device `to`."""
+
+    kind = "please"
+    to: DeviceId
+    cancel_running: bool = False
+    deadline_ms: int = 0
+
+
+@dataclass(frozen=True, kw_only=True)
+class Told(Aside):
+    """How a handoff that was asked for with `please` stands, for showing; `status`: the exit status, once it is over."""
+
+    kind = "told"
+    stage: str
+    sentence: str
+    way: str = ""
+    over: bool = False
+    status: int = 0
+
+
+AnyAside = Probe | Please | Told
+
+_ASIDES: dict[str, type[AnyAside]] = {kind.kind: kind for kind in (Probe, Please, Told)}
 _KINDS: dict[str, type[AnyMessage]] = {
     kind.is_about.value: kind
     for kind in (
@@ -182,33 +228,36 @@ _LENGTHS = {
     "token": ID_BYTES,
     "head": ID_BYTES,
     "module": ID_BYTES,
+    "to": ID_BYTES,
 }
 
 
-def encode_message(message: AnyMessage) -> bytes:
+def encode_message(message: AnyMessage | AnyAside) -> bytes:
     """Return the one encoding of `message`; raises FormatError where a bound is passed."""
     said: dict[Value, Value] = {
         field.name: mapping.to_value(getattr(message, field.name))
         for field in fields(message)
         if field.name not in _COMMON
     }
-    raw = encode([VERSION, message.is_about.value, message.transfer, message.session, said])
+    kind = message.kind if isinstance(message, Aside) else message.is_about.value
+    raw = encode([VERSION, kind, message.transfer, message.session, said])
     decode_message(raw)
     return raw
 
 
-def decode_message(raw: bytes) -> AnyMessage:
+def decode_message(raw: bytes) -> AnyMessage | AnyAside:
     """Return the message that `raw` encodes; raises FormatError (TooLargeError, NewerVersionError)."""
     match decode(raw, bytes_max=HANDOFF_MESSAGE_BYTES_MAX):
         case [int(version), *_] if type(version) is int and version > VERSION:
             raise NewerVersionError(f"a handoff message of version {version}; this hhd knows {VERSION}")
         case [int(version), str(name), bytes(transfer), bytes(session), dict(said)] if type(version) is int:
-            if version != VERSION or name not in _KINDS:
+            kind: type[AnyMessage | AnyAside] | None = _KINDS.get(name) or _ASIDES.get(name)
+            if version != VERSION or kind is None:
                 raise FormatError("a handoff message of no kind that there is")
             given: dict[Value, Value] = {**said, "transfer": transfer, "session": session}
             if len(given) != len(said) + 2:
                 raise FormatError("a handoff message names its handoff twice")
-            message = cast(AnyMessage, mapping.from_value(_KINDS[name], given))
+            message = cast(AnyMessage | AnyAside, mapping.from_value(kind, given))
             _insist(message)
             return message
     raise FormatError("this is no handoff message")

@@ -1,0 +1,53 @@
+"""What handoffs need of the other parts of the daemon."""
+
+from __future__ import annotations
+
+from collections.abc import Awaitable, Callable
+from pathlib import Path
+from typing import Protocol
+
+from hhd.transports.link import Channel, Link
+from hhd_protocol import live
+from hhd_protocol.ids import DeviceId, SessionId
+
+
+class Peering(Protocol):
+    """Links to the other members (`hhd.node.peers`)."""
+
+    def link(self, device: DeviceId) -> Link | None:
+        """The link to a member, None if none is in use."""
+
+    def serve(self, name: str, handler: Callable[[Channel, Link], Awaitable[None]]) -> None:
+        """From now on `handler` serves the channels of this name that peers open."""
+
+    def on_linked(self, attend: Callable[[Link], Awaitable[None]]) -> None:
+        """Begin `attend` with each link; it is cancelled when the link ends."""
+
+
+class Syncing(Protocol):
+    """Sessions brought to the other members (`hhd.node.syncing`)."""
+
+    async def wait_synced(self, session: SessionId, device: DeviceId, deadline: float | None = None) -> None:
+        """Return once all that is durable here of a session now is durable at `device`.
+
+        `deadline`: of the loop's clock; raises TimeoutError after it.
+        """
+
+
+class Running(Protocol):
+    """Sessions that run in the daemon (`hhd.node.workers`)."""
+
+    async def start(self, session: SessionId, folder: Path | None = None, model: str | None = None) -> bool:
+        """Run a session; False where it runs already. Raises UserError."""
+
+    async def pause(self, session: SessionId, *, soft: bool = False) -> live.State | None:
+        """Pause a session, durable when this returns; `soft`: an effect that runs is waited for."""
+
+    def running(self) -> dict[SessionId, live.State]:
+        """Return the sessions that have a process."""
+
+    def chosen(self, session: SessionId) -> tuple[Path | None, str | None]:
+        """Return the folder and the model that a session runs with."""
+
+    def tell(self, session: SessionId, state: live.State) -> None:
+        """Tell who is attached to a session that does not run here how it is."""

@@ -1,0 +1,215 @@
+"""What of a handoff is done with the store: each function blocks, and is one transaction where it writes."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+from hhd.base.errors import RefusedError
+from hhd.base.release import RELEASE
+from hhd.identity.key import Identity
+from hhd.node import bringing, denials, handing_on, handoff_admission, handoff_journal, here, sessions
+from hhd.node.doors import known as known_of
+from hhd.node.handoff_admission import Fit
+from hhd.node.members import members
+from hhd.node.moment import Moment
+from hhd.node.refused import short
+from hhd.node.workspaces import Applied
+from hhd.runtime.module import Module
+from hhd.store.checkpoints import refs_of
+from hhd.store.store import Store
+from hhd_protocol import handoff, lineage
+from hhd_protocol.fencing import View
+from hhd_protocol.handoff import (
+    PENDING,
+    UNTAKEN,
+    Event,
+    Grant,
+    Handoff,
+    Happening,
+    Needs,
+    Offer,
+    Output,
+    Persist,
+    Record,
+    Side,
+    Stage,
+)
+from hhd_protocol.ids import CheckpointId, DeviceId, SessionId, StatementId, TransferId
+from hhd_protocol.statements import Record as Ownership
+from hhd_protocol.statements import Role
+
+_OPENED = b"opened"
+
+
+def offer_of(store: Store, me: Identity, session: SessionId, transfer: TransferId, model: str | None) -> Offer:
+    """What this device says of `session`, which it has, to a device that is to have it.
+
+    Raises RefusedError where another device has it, or it has nothing that could go on.
+    """
+    view = sessions.view(store, me, session)
+    if view.owner != me.id or view.token is None or view.main is None:
+        raise RefusedError(f"Session {short(session)} is not this device's to hand on; nothing was changed.")
+    head = CheckpointId(view.main)
+    needs = handoff_admission.needs_of(store, session, head, model)
+    return Offer(transfer=transfer, session=session, hhd=RELEASE, token=view.token.id, head=head, needs=needs)
+
+
+def insist_on_target(store: Store, me: Identity, to: DeviceId) -> None:
+    """Raise RefusedError where `to` is no device that could be handed a session."""
+    member = members(store, me).get(to)
+    if member is None or not member.live or member.role is not Role.FULL:
+        raise RefusedError("Only a device of yours that is paired, and full, can be handed a session.")
+
+
+def owner_of(store: Store, me: Identity, session: SessionId) -> DeviceId:
+    """The device that has `session`; raises RefusedError where no record here says."""
+    owner = sessions.view(store, me, session).owner
+    if owner is None:
+        raise RefusedError(f"No record here says which device has session {short(session)}.")
+    return owner
+
+
+def fit(store: Store, me: Identity, session: SessionId, needs: Needs) -> Fit:
+    """As `handoff_admission.look`."""
+    return handoff_admission.look(store, me, session, needs)
+
+
+def head_of(store: Store, me: Identity, session: SessionId) -> CheckpointId:
+    """Where `session` stands now; raises RefusedError where that is not one place, or another process advances it."""
+    if store.is_advanced(session):
+        raise RefusedError(f"Another process of this device advances session {short(session)}; end that first.")
+    return main_of(store, me, session)
+
+
+def main_of(store: Store, me: Identity, session: SessionId) -> CheckpointId:
+    """The last checkpoint of `session`; raises RefusedError where it has none that leads."""
+    main = sessions.view(store, me, session).main
+    if main is None:
+        raise RefusedError(f"No head of session {short(session)} leads; choose one: hhd heads {short(session)}")
+    return CheckpointId(main)
+
+
+def load(store: Store, session: SessionId, head: CheckpointId) -> None:
+    """Load `head` and look at it, as a run would; nothing runs. Raises UserError where it is not as it should be."""
+    moment = Moment(store, head)
+    checkpoint = moment.checkpoint
+    for ref in store.reader_of(checkpoint).needs(refs_of(checkpoint)):
+        if not store.objects.has(ref.name):
+            raise RefusedError("Not all of the session has come yet.")
+    standing, _ = moment.standing, moment.snapshot
+    Module.load(store.modules.get(standing.module))
+    bringing.insist(store, session, head)
+
+
+def persist(store: Store, record: Record, event: Event) -> None:
+    """Make a stage durable, in one transaction with the statement that came with it."""
+    with store.transaction():
+        if event.grant is not None and event.what in (Happening.TOOK, Happening.ALREADY):
+            store.statements.add(record.session, event.grant.raw)
+        if record.denied and record.release is not None:
+            denials.deny(store, record.session, record.release)
+        handoff_journal.keep(store, record)
+
+
+def sign(store: Store, me: Identity, one: Handoff, at_ms: int) -> tuple[Handoff, list[Output]]:
+    """Sign the release, with the journal's record; raises as `handing_on.release`."""
+    done: list[tuple[Handoff, list[Output]]] = []
+
+    def journal(grant: Grant) -> None:
+        done.append(_kept(store, one, Event(what=Happening.SIGNED, grant=grant, at_ms=at_ms)))
+
+    record = one.record
+    handing_on.release(store, me, record.session, to=record.peer, transfer=record.transfer, head=one.head, then=journal)
+    return done[0]
+
+
+def take(store: Store, me: Identity, one: Handoff, raw: bytes, at_ms: int) -> tuple[Handoff, list[Output]]:
+    """Take the session with the release `raw`, with the journal's record; raises as `handing_on.take`."""
+    done: list[tuple[Handoff, list[Output]]] = []
+
+    def journal(grant: Grant) -> None:
+        done.append(_kept(store, one, Event(what=Happening.RELEASE, grant=grant, at_ms=at_ms)))
+
+    handing_on.take(store, me, raw, then=journal)
+    return done[0]
+
+
+def _kept(store: Store, one: Handoff, event: Event) -> tuple[Handoff, list[Output]]:
+    """The step of `event`, its record kept in the transaction around; the outputs that are left to do."""
+    after, outputs = handoff.handle(one, event)
+    if not outputs or not isinstance(outputs[0], Persist):
+        raise RefusedError("The release is not of this handoff; nothing was changed.")
+    handoff_journal.keep(store, outputs[0].record)
+    return after, outputs[1:]
+
+
+def news(store: Store, me: Identity, one: Handoff, at_ms: int) -> Event | None:
+    """What the records here, whichever way they came, mean for a handoff; None: nothing new."""
+    record = one.record
+    if one.stage is Stage.NONE or one.over:
+        return None
+    known = known_of(store, me, record.session)
+    view = known.view
+    if view.token is None:
+        return None
+    beaten = Event(what=Happening.BEATEN, why="Another record of the session beats it.", at_ms=at_ms)
+    if one.side is Side.SOURCE and one.stage in PENDING:
+        if view.token.id == record.token:
+            return None
+        grant = _grant(store, record, view)
+        return beaten if grant is None else Event(what=Happening.SIGNED, grant=grant, at_ms=at_ms)
+    if one.side is Side.TARGET and one.stage in UNTAKEN:
+        grant = _grant(store, record, view)
+        return None if grant is None else Event(what=Happening.RELEASE, grant=grant, at_ms=at_ms)
+    if record.release is None or one.stage not in (Stage.RELEASED, Stage.TAKEN):
+        return None
+    release = lineage.decode(record.release)
+    if view.token.id == release.id:
+        return None
+    if _descends(known.statements, view.token.id, release.id):
+        if one.side is Side.TARGET:
+            return None
+        return Event(what=Happening.TOOK, grant=handing_on.grant_of(release), at_ms=at_ms)
+    return beaten
+
+
+def _grant(store: Store, record: Record, view: View) -> Grant | None:
+    """The release of the handoff `record`, if that is the record that wins here."""
+    assert view.token is not None
+    signed = store.statements.get(record.session, view.token.id)
+    try:
+        grant = None if signed is None else handing_on.grant_of(signed)
+    except ValueError:
+        return None
+    return grant if grant is not None and grant.transfer == record.transfer else None
+
+
+def _descends(statements: object, token: StatementId, from_: StatementId) -> bool:
+    at: StatementId | None = token
+    while at is not None:
+        if at == from_:
+            return True
+        found = statements.get(at)  # type: ignore[attr-defined]
+        at = found.prev if isinstance(found, Ownership) else None
+    return False
+
+
+def is_opened(store: Store, transfer: TransferId) -> bool:
+    """Whether the files of a session that was taken are here, and it was begun: not to be done twice."""
+    return store.rows.get("handoff", _OPENED, transfer) is not None
+
+
+def opened(store: Store, transfer: TransferId) -> None:
+    """Note that."""
+    store.rows.put("handoff", _OPENED, transfer, b"\x01")
+
+
+def bring(store: Store, me: Identity, session: SessionId, called: str) -> Applied | None:
+    """As `bringing.bring`."""
+    return bringing.bring(store, me, session, called=called)
+
+
+def folder_of(store: Store, session: SessionId) -> Path | None:
+    """Where the session works here."""
+    noted = here.noted(store, session)
+    return None if noted is None else noted.folder

@@ -1,0 +1,332 @@
+"""Sessions handed from daemon to daemon: done, refused, given up, asked for from a third; cut off at every stage."""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import Iterator
+from pathlib import Path
+from unittest import mock
+
+import pytest
+from tests.e2e.lab import call, needs_agent, says, text
+from tests.node.handing import House, Site, house, until
+from tests.node.test_run import GLOB
+from tests.node.two import Device, devices
+
+from hhd.base.errors import RefusedError
+from hhd.node import handoff_admission, handoff_steps, handoffs, sessions
+from hhd.node.ended import End
+from hhd.store.errors import FullStoreError
+from hhd_protocol.handoff import Stage
+from hhd_protocol.ids import SessionId
+
+pytestmark = needs_agent
+
+COUNT = says(call("bash", command="echo x >> runs; echo one"))
+SCRIPT = [GLOB, COUNT, says(text("Done."))]
+
+
+@pytest.fixture
+def three(tmp_path: Path) -> Iterator[list[Device]]:
+    with (
+        mock.patch.object(handoffs, "AGAIN_SECONDS", 0.2),
+        mock.patch.object(handoffs, "LOOK_SECONDS", 0.05),
+        mock.patch.object(handoff_admission, "_of_model", lambda *_: []),
+        devices(tmp_path, SCRIPT, "laptop", "desktop", "tower", rules={"allow": []}) as made,
+    ):
+        yield made
+
+
+@pytest.fixture
+def asking(three: list[Device]) -> SessionId:
+    """A session on the laptop that waits for a yes to its command, not begun."""
+    laptop = three[0]
+    (laptop.repo / "notes").write_text("of the laptop\n")
+    session = laptop.create()
+    assert laptop.go_here(session).end is End.WAITING
+    return session
+
+
+def owner(device: Device, session: SessionId) -> str:
+    view = sessions.view(device.store, device.me, session)
+    assert view.owner is not None
+    return view.owner.hex()
+
+
+def stages(device: Device, session: SessionId) -> list[str]:
+    return [one.stage for one in device.control.transfers() if one.session == session.hex()]
+
+
+def test_a_session_goes_there_and_back_and_its_command_runs_once_where_it_lands(
+    three: list[Device], asking: SessionId
+) -> None:
+    laptop, desktop, _ = three
+
+    async def go() -> None:
+        async with house(three) as home:
+            moved = await home.sites["laptop"].transfer(asking, "desktop")
+            assert [one.stage for one in moved] == (
+                ["offered", "admitted", "staged", "ready", "released", "acknowledged"]
+            )
+            last = moved[-1]
+            assert last.over and last.status == 0 and "desktop has it" in last.ownership and "whole" not in last.way
+            await until(lambda: asking in home.sites["desktop"].started)
+            folder = home.sites["desktop"].folder(asking)
+            assert (folder / "notes").read_text() == "of the laptop\n"
+            assert owner(laptop, asking) == owner(desktop, asking) == desktop.me.id.hex()
+            await until(lambda: stages(desktop, asking) == ["cleaned"] == stages(laptop, asking))
+            back = await home.sites["desktop"].transfer(asking, "laptop")
+            assert back[-1].status == 0
+            assert home.sites["laptop"].told[-1].sentence == "It runs on desktop now."
+            await until(lambda: asking in home.sites["laptop"].started)
+
+    asyncio.run(go())
+    assert not (laptop.repo / "runs").exists()
+    assert not sessions.view(laptop.store, laptop.me, asking).uncertain
+    laptop.rules = {"allow": ["bash"]}
+    laptop.go_here(asking)
+    assert (laptop.repo / "runs").read_text() == "x\n"
+
+
+def test_it_is_asked_for_at_the_target_and_at_a_third_device(three: list[Device], asking: SessionId) -> None:
+    laptop, desktop, tower = three
+    from tests.node.two import brought
+
+    brought(laptop, desktop, asking)
+    brought(laptop, tower, asking)
+
+    async def go() -> None:
+        async with house(three) as home:
+            moved = await home.sites["desktop"].transfer(asking, "here")
+            assert moved[-1].over and moved[-1].status == 0
+            await until(lambda: asking in home.sites["desktop"].started)
+            await until(lambda: stages(desktop, asking) == ["cleaned"])
+
+            with tower.store.transaction():
+                for one in desktop.store.statements.all(asking):
+                    if type(one.body).__name__ == "ReleaseBody":
+                        tower.store.statements.add(asking, one.raw)
+            moved = await home.sites["tower"].transfer(asking, "laptop")
+            assert moved[-1].over and moved[-1].status == 0, moved
+            await until(lambda: asking in home.sites["laptop"].started)
+
+    asyncio.run(go())
+    assert owner(laptop, asking) == laptop.me.id.hex()
+
+
+@pytest.mark.parametrize(
+    ("what", "words"),
+    [("room", "room"), ("git", "install it"), ("model", "Keys do not travel"), ("walls", "behind walls")],
+)
+def test_what_cannot_run_there_is_refused_before_anything_is_touched_and_says_what_to_do(
+    three: list[Device], asking: SessionId, what: str, words: str
+) -> None:
+    laptop, desktop, _ = three
+    before = laptop.main(asking)
+    refusals = {
+        "room": FullStoreError("There is no room left for it; free some."),
+        "git": RefusedError("It needs git, which is not on this device; install it."),
+        "model": RefusedError("No model can be asked on this device: no key. Keys do not travel with a session."),
+        "walls": RefusedError("Its commands may only run behind walls on this device, and there is no bwrap."),
+    }
+
+    async def go() -> None:
+        async with house(three) as home:
+            with mock.patch.object(handoff_steps, "fit", side_effect=refusals[what]):
+                moved = await home.sites["laptop"].transfer(asking, "desktop")
+                assert moved[-1].over and moved[-1].status == 3 and words in moved[-1].sentence
+                assert moved[-1].continuity == "nothing was changed"
+                with pytest.raises(RefusedError, match=words):
+                    await home.sites["laptop"].transfer(asking, "desktop", dry_run=True)
+            (fit,) = await home.sites["laptop"].transfer(asking, "desktop", dry_run=True)
+            assert fit.over and fit.status == 0 and "could go to desktop" in fit.sentence
+            assert home.sites["laptop"].soft == [], "it was never paused"
+
+    asyncio.run(go())
+    assert laptop.main(asking) == before and owner(laptop, asking) == laptop.me.id.hex()
+    assert desktop.store.sessions() == []
+
+
+def test_what_stands_in_the_way_is_said_before_anything_begins(three: list[Device], asking: SessionId) -> None:
+    async def go() -> None:
+        async with house(three) as home:
+            laptop = home.sites["laptop"]
+            with pytest.raises(RefusedError, match="is there already"):
+                await laptop.transfer(asking, "here")
+            with pytest.raises(RefusedError, match="no device"):
+                await laptop.transfer(asking, "nobody")
+            home.cut("laptop", "desktop")
+            with pytest.raises(RefusedError, match=r"not connected now.*--to FILE"):
+                await laptop.transfer(asking, "desktop")
+
+    asyncio.run(go())
+    assert three[0].control.transfers() == []
+
+
+def test_a_running_effect_is_waited_for_and_past_the_deadline_it_goes_on_here(
+    three: list[Device], asking: SessionId
+) -> None:
+    laptop, _, _ = three
+
+    async def go() -> None:
+        async with house(three) as home:
+            site = home.sites["laptop"]
+            site.runs.add(asking)
+            site.effect_ends.clear()
+            moved = await site.transfer(asking, "desktop", deadline_ms=700)
+            assert moved[-1].status == 4 and "time was over" in moved[-1].sentence
+            assert moved[-1].ownership == "this device kept it, and goes on with it"
+            site.effect_ends.set()
+            await until(lambda: site.started == [asking])
+            moving = asyncio.create_task(site.transfer(asking, "desktop", cancel_running=True))
+            assert (await moving)[-1].status == 0
+            assert site.soft[0] is True and site.soft[-1] is False
+
+    asyncio.run(go())
+    assert owner(laptop, asking) == three[1].me.id.hex()
+
+
+def test_who_leaves_before_the_release_gives_it_up_and_after_it_only_leaves(
+    three: list[Device], asking: SessionId
+) -> None:
+    laptop, desktop, _ = three
+
+    async def go() -> None:
+        async with house(three) as home:
+            site = home.sites["laptop"]
+            telling = site.handoffs.transfer(asking.hex(), "desktop")
+            assert (await anext(telling)).stage == "offered"
+            await telling.aclose()
+            await until(lambda: stages(laptop, asking) == ["aborted"])
+            await until(lambda: stages(desktop, asking) in ([], ["aborted"]))
+            telling = site.handoffs.transfer(asking.hex(), "desktop")
+            async for moved in telling:
+                if moved.stage == "released":
+                    break
+            await telling.aclose()
+            await until(lambda: stages(laptop, asking)[0] == "cleaned")
+
+    asyncio.run(go())
+    assert owner(desktop, asking) == desktop.me.id.hex()
+
+
+def test_a_release_whose_target_is_gone_ends_uncertain_and_says_the_way_which_works(
+    three: list[Device], asking: SessionId
+) -> None:
+    laptop, _desktop, _ = three
+
+    async def go() -> None:
+        async with house(three) as home:
+            site = home.sites["laptop"]
+            with (
+                mock.patch.object(handoffs, "REPLY_SECONDS", 0.3),
+                mock.patch.object(handoff_steps, "take", side_effect=RefusedError("no")),
+            ):
+                moved = await site.transfer(asking, "desktop")
+                assert moved[-1].status == 5 and "hhd takeover" in moved[-1].way
+                await home.kill("desktop")
+
+    asyncio.run(go())
+    shown = laptop.control.takeable(asking.hex())
+    assert laptop.control.take_over(shown, "the desktop never took it").token == 3
+    assert laptop.control.transfers()[0].stage == "superseded"
+
+
+CUTS = [stage for stage in Stage if stage not in (Stage.NONE, Stage.ABORTED, Stage.SUPERSEDED)]
+
+
+@pytest.mark.parametrize("how", ["source killed", "target killed", "link cut"])
+@pytest.mark.parametrize("stage", CUTS, ids=lambda stage: stage.value)
+def test_cut_off_at_any_stage_the_session_goes_on_at_exactly_one_place(
+    three: list[Device], asking: SessionId, stage: Stage, how: str
+) -> None:
+    """Walks the table; nobody helps, and the transcript is that of an uncut run."""
+    laptop, desktop, _ = three
+    before = laptop.transcript(asking)
+
+    async def go() -> None:
+        async with house(three) as home:
+            reached = asyncio.Event()
+            for site in home.sites.values():
+                _reports(site, stage, reached)
+            telling = home.sites["laptop"].handoffs.transfer(asking.hex(), "desktop")
+            follow = asyncio.create_task(_followed(telling))
+            await asyncio.wait([asyncio.create_task(reached.wait()), follow], return_when=asyncio.FIRST_COMPLETED)
+            if how == "link cut":
+                home.cut("laptop", "desktop")
+                await asyncio.sleep(0)
+                await home.link("laptop", "desktop")
+            else:
+                name = "laptop" if how == "source killed" else "desktop"
+                await home.kill(name)
+                await home.up(name)
+            await until(lambda: _over(laptop, asking) and _over(desktop, asking))
+            follow.cancel()
+            holder = "desktop" if owner(laptop, asking) == desktop.me.id.hex() else "laptop"
+            if holder == "desktop":
+                await until(lambda: _goes_on(home.sites["desktop"], asking))
+                assert owner(desktop, asking) == desktop.me.id.hex()
+
+    asyncio.run(go())
+    holder = desktop if owner(laptop, asking) == desktop.me.id.hex() else laptop
+    other = laptop if holder is desktop else desktop
+    assert not sessions.view(holder.store, holder.me, asking).uncertain
+    assert holder.transcript(asking) == before
+    if asking in other.store.sessions():
+        with pytest.raises(RefusedError):
+            other.go_here(asking)
+    if stage in (Stage.RELEASED, Stage.TAKEN, Stage.ACKNOWLEDGED, Stage.CLEANED):
+        assert holder is desktop, "nothing is undone after the release"
+    holder.rules = {"allow": ["bash"]}
+    holder.go_here(asking)
+    ran = [one for one in (laptop.repo / "runs", *_files(holder, asking)) if one.exists()]
+    assert [one.read_text() for one in ran] == ["x\n"], "it runs once, where it landed"
+
+
+def _files(holder: Device, session: SessionId) -> list[Path]:
+    from hhd.node import here
+
+    noted = here.noted(holder.store, session)
+    assert noted is not None and noted.folder is not None
+    found = noted.folder / "runs"
+    return [] if found.parent == holder.repo and holder.repo.parent.name == "laptop" else [found]
+
+
+def _reports(site: Site, stage: Stage, reached: asyncio.Event) -> None:
+    """Set `reached` as soon as a handoff at `site` came to `stage`, before anything more is done for it."""
+    real = site.handoffs._now
+
+    def now(going: object, after: object) -> None:
+        real(going, after)  # type: ignore[arg-type]
+        if after.stage is stage:  # type: ignore[attr-defined]
+            reached.set()
+
+    site.handoffs._now = now  # type: ignore[method-assign]
+
+
+async def _followed(telling: object) -> None:
+    async for _ in telling:  # type: ignore[attr-defined]
+        pass
+
+
+def _over(device: Device, session: SessionId) -> bool:
+    return all(one.over for one in device.control.transfers() if one.session == session.hex())
+
+
+def _goes_on(site: Site, session: SessionId) -> bool:
+    with site.opened() as control:
+        (record,) = [one for one in control.transfers() if one.session == session.hex()]
+        return handoff_steps.is_opened(control.store, bytes.fromhex(record.transfer))  # type: ignore[arg-type]
+
+
+def test_the_house_of_these_tests_hands_nothing_on_by_itself(three: list[Device], asking: SessionId) -> None:
+    async def go(home: House) -> None:
+        await asyncio.sleep(0)
+
+    async def run() -> None:
+        async with house(three) as home:
+            await go(home)
+            assert all(not site.started for site in home.sites.values())
+
+    asyncio.run(run())
+    assert owner(three[0], asking) == three[0].me.id.hex()
