@@ -233,10 +233,17 @@ def test_a_release_whose_target_is_gone_ends_uncertain_and_says_the_way_which_wo
 
 
 CUTS = [stage for stage in Stage if stage not in (Stage.NONE, Stage.ABORTED, Stage.SUPERSEDED)]
+HOW = ["source killed", "target killed", "link cut"]
+ALWAYS = [(Stage.STAGED, "link cut"), (Stage.READY, "target killed"), (Stage.RELEASED, "source killed")]
+ALL = [
+    pytest.param(stage, how, id=f"{stage.value}, {how}", marks=() if (stage, how) in ALWAYS else (pytest.mark.long,))
+    for stage in CUTS
+    for how in HOW
+]
+"""The whole table in `make long`, the stages around the release always."""
 
 
-@pytest.mark.parametrize("how", ["source killed", "target killed", "link cut"])
-@pytest.mark.parametrize("stage", CUTS, ids=lambda stage: stage.value)
+@pytest.mark.parametrize(("stage", "how"), ALL)
 def test_cut_off_at_any_stage_the_session_goes_on_at_exactly_one_place(
     three: list[Device], asking: SessionId, stage: Stage, how: str
 ) -> None:

@@ -154,7 +154,8 @@ class Handoffs:
         """Go on with what the journals say, and look after what is under way."""
         async with asyncio.TaskGroup() as self._tasks:
             for record in await self._store(lambda control: handoff_journal.unfinished(control.store)):
-                self._goings[record.transfer] = self._again(record)
+                going = self._goings[record.transfer] = self._again(record)
+                going.one = await self._offered_again(going.one)
             self._ready.set()
             for going in list(self._goings.values()):
                 self._soon(self._begin_again(going))
@@ -654,8 +655,13 @@ class Handoffs:
                 if going.busy.get(act) is asyncio.current_task():
                     del going.busy[act]
 
-        assert self._tasks is not None
-        going.busy[act] = self._tasks.create_task(alone())
+        act_alone = alone()
+        try:
+            assert self._tasks is not None
+            going.busy[act] = self._tasks.create_task(act_alone)
+        except RuntimeError:  # The daemon ends.
+            act_alone.close()
+            doing.close()
 
     async def _check(self, going: _Going, offer: Offer) -> None:
         going.called = offer.needs.folder
@@ -735,18 +741,26 @@ class Handoffs:
         until = time.monotonic() + (record.deadline_ms / 1000 or DEADLINE_SECONDS)
         return _Going(handoff.recovered(record, me=self._me), until=until)
 
+    async def _offered_again(self, one: Handoff) -> Handoff:
+        """A handoff that nobody answered yet, with its offer made anew; as it is where that cannot be."""
+        if one.side is Side.TARGET or one.stage is not Stage.OFFERED:
+            return one
+        session, transfer = one.record.session, one.record.transfer
+        try:
+            offer = await self._read(
+                lambda control: handoff_steps.offer_of(control.store, control.me, session, transfer, None)
+            )
+        except (UserError, OSError):
+            return one
+        return handoff.recovered(one.record, me=self._me, offer=offer)
+
     async def _begin_again(self, going: _Going) -> None:
         """Go on with a handoff that a journal holds, after a start."""
-        one, transfer, session = going.one, going.transfer, going.session
-        if one.side is Side.SOURCE and one.stage is Stage.OFFERED:
-            try:
-                offer = await self._read(
-                    lambda control: handoff_steps.offer_of(control.store, control.me, session, transfer, None)
-                )
-            except (UserError, OSError) as error:
-                await self._happen(going, Event(what=Happening.FAILED, why=_why(error), at_ms=_now_ms()))
-                return
-            going.one = handoff.recovered(one.record, me=self._me, offer=offer)
+        one, transfer = going.one, going.transfer
+        if one.stage is Stage.OFFERED and one.offer is None:
+            why = "It cannot be offered any more: the session has changed."
+            await self._happen(going, Event(what=Happening.FAILED, why=why, at_ms=_now_ms()))
+            return
         taken = one.side is Side.TARGET and one.stage in (Stage.TAKEN, Stage.ACKNOWLEDGED)
         if taken and not await self._read(lambda control: handoff_steps.is_opened(control.store, transfer)):
             self._do_alone(going, Act.OPEN, self._open(going))

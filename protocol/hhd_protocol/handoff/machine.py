@@ -197,7 +197,8 @@ def handle(handoff: Handoff, event: Event) -> tuple[Handoff, list[Output]]:
     if row is None or not _holds(handoff, event):
         return handoff, []
     after = _after(handoff, event, row.to)
-    return after, [_output(act, after, event) for act in row.does]
+    does = [act for act in row.does if act is not Act.OFFER or after.offer is not None]
+    return after, [_output(act, after, event) for act in does]
 
 
 def _holds(handoff: Handoff, event: Event) -> bool:
