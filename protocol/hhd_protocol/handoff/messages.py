@@ -191,7 +191,7 @@ class Please(Aside):
 
 @dataclass(frozen=True, kw_only=True)
 class Told(Aside):
-    """How a handoff that was asked for with `please` stands, for showing; `status`: the exit status, once it is over."""
+    """How a handoff that was asked for with `please` stands, for showing; `status`: how it ended, once it is over."""
 
     kind = "told"
     stage: str
