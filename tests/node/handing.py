@@ -53,7 +53,6 @@ class Site:
             peers=self,  # type: ignore[arg-type]
             syncing=self,  # type: ignore[arg-type]
             workers=self,  # type: ignore[arg-type]
-            names=self.house.name,
         )
 
     @contextlib.contextmanager

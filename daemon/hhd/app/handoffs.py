@@ -3,13 +3,22 @@
 from __future__ import annotations
 
 import os
+from collections.abc import Iterator
 from pathlib import Path
 from typing import TYPE_CHECKING
 
 from hhd.app import sessions
+from hhd.base.errors import RefusedError, UserError
 
 if TYPE_CHECKING:
+    from hhd.node.answers.handoff import Moved
     from hhd.node.answers.made import Received, Released
+    from hhd.node.handoff_ports import Syncing
+    from hhd.node.handoffs import Handoffs
+    from hhd.node.lanes import Lanes
+    from hhd.node.peers import Peers
+    from hhd.node.workers import Workers
+    from hhd_protocol.ids import DeviceId, SessionId
 
 
 def release_to_file(name: str, to: str, path: Path, *, force: bool) -> tuple[Released, int]:
@@ -17,7 +26,6 @@ def release_to_file(name: str, to: str, path: Path, *, force: bool) -> tuple[Rel
 
     A session that runs is paused first. Where the file cannot be written after all, the same once more writes it.
     """
-    from hhd.base.errors import RefusedError, UserError
     from hhd.node import capsule_file
 
     capsule_file.insist_on_new(path, force=force)
@@ -45,6 +53,31 @@ def _pause(name: str) -> None:
         Asking(link).ask("pause", Rested, name=name)
 
 
+def transfer(name: str, to: str, *, cancel_running: bool, dry_run: bool, deadline_ms: int) -> Iterator[Moved]:
+    """Hand a session on to the device `to` ("here": this one), by the daemon; yield each step, the last one is over.
+
+    Who leaves it before the session is released gives the handoff up.
+    """
+    from hhd.app import daemons
+    from hhd.node.answers.handoff import Moved
+    from hhd.node.asking import Asking
+
+    daemons.up()
+    link = sessions.daemon_link()
+    if link is None:
+        raise RefusedError("No daemon runs here, and sessions are handed on by it: hhd up")
+    with link:
+        yield from Asking(link).stream(
+            "transfer",
+            Moved,
+            name=name,
+            to=to,
+            cancel_running=cancel_running,
+            dry_run=dry_run,
+            deadline_ms=deadline_ms,
+        )
+
+
 def receive(path: Path) -> Received:
     """Take the session that the release file `path` hands to this device."""
     from hhd.node import capsule_file
@@ -52,3 +85,17 @@ def receive(path: Path) -> Received:
     raw = capsule_file.read_bytes(path)
     with sessions.control_here() as verbs:
         return verbs.receive(raw, path)
+
+
+def part(workers: Workers, peers: Peers, syncing: Syncing, me: DeviceId, lanes: Lanes) -> Handoffs:
+    """The daemon's part that hands sessions on."""
+    from hhd.node.handoffs import Handoffs
+
+    made = Handoffs(me=me, opened=sessions.control_here, lanes=lanes, peers=peers, syncing=syncing, workers=workers)
+
+    def news(session: SessionId) -> None:
+        for hear in workers.on_step:
+            hear(session)
+
+    made.on_change.append(news)
+    return made

@@ -2,19 +2,37 @@
 
 from __future__ import annotations
 
+import sys
 from pathlib import Path
+from typing import TYPE_CHECKING
 
 import click
 
 from hhd.app import handoffs
+from hhd.base.errors import Exit, UsageError
+from hhd.base.text import visible
 from hhd.cli import telling
 from hhd.cli.telling import JSON, SESSION
 from hhd.cli.typed import typed
+
+if TYPE_CHECKING:
+    from hhd.node.answers.handoff import Moved
+
+STAGES = ("offered", "admitted", "staged", "ready", "released", "acknowledged")
+"""As the bar fills."""
 
 
 @click.command("transfer")
 @SESSION
 @click.argument("device")
+@click.option("--cancel-running", is_flag=True, help="Cancel the effect that runs, instead of waiting for its end.")
+@click.option("--dry-run", is_flag=True, help="Only ask whether it could run there.")
+@click.option(
+    "--deadline",
+    type=click.FloatRange(min=1, max=7 * 86_400),
+    metavar="SECONDS",
+    help="Give it up if it is not released by then.  [default: 600]",
+)
 @click.option(
     "--to",
     "file",
@@ -24,13 +42,60 @@ from hhd.cli.typed import typed
 )
 @click.option("--force", is_flag=True, help="Replace FILE if it exists.")
 @JSON
-def command(session: str, device: str, file: Path | None, force: bool, as_json: bool) -> None:
-    """Hand SESSION on to DEVICE, where it goes on: same state, same conversation, same files.
+def command(
+    session: str,
+    device: str,
+    cancel_running: bool,
+    dry_run: bool,
+    deadline: float | None,
+    file: Path | None,
+    force: bool,
+    as_json: bool,
+) -> None:
+    """Hand SESSION on to DEVICE ("here": this one), where it goes on: same state, same conversation, same files.
 
-    From the moment that it is released it is no longer this device's.
+    From any of your devices. It is asked first whether it can run there; then its state is brought there while it runs,
+    it is paused, released, and goes on. Ctrl-C before it is released gives it up, and it goes on where it was.
     """
-    if file is None:
-        raise click.UsageError("Name a FILE with --to.")
+    if file is not None:
+        if cancel_running or dry_run or deadline is not None:
+            raise UsageError("With --to there is nobody to ask or to wait for; leave the other options out.")
+        _to_file(session, device, file, force, as_json)
+        return
+    last: Moved | None = None
+    for moved in handoffs.transfer(
+        session, device, cancel_running=cancel_running, dry_run=dry_run, deadline_ms=int((deadline or 0) * 1000)
+    ):
+        last = moved
+        if as_json:
+            telling.as_object(moved)
+        else:
+            _tell(moved)
+    if last is None:
+        sys.exit(Exit.UNEXPECTED)
+    if last.status:
+        sys.exit(last.status)
+
+
+def _tell(moved: Moved) -> None:
+    at = STAGES.index(moved.stage) + 1 if moved.stage in STAGES else 0
+    bar = "#" * at + "." * (len(STAGES) - at)
+    print(f"[{bar}] {visible(moved.sentence, one_line=True)}", file=sys.stderr, flush=True)
+    for note in moved.notes if moved.stage == "admitted" or moved.over else ():
+        print(f"        {visible(note, one_line=True)}", file=sys.stderr, flush=True)
+    if not moved.over:
+        return
+    paused = f" It did not run for {moved.pause_ms} ms." if moved.pause_ms else ""
+    telling.lines(
+        [
+            *([f"state: {visible(moved.continuity, one_line=True)}.{paused}"] if moved.continuity else []),
+            *([f"owner: {visible(moved.ownership, one_line=True)}."] if moved.ownership else []),
+            *([visible(moved.way, one_line=True)] if moved.way else []),
+        ]
+    )
+
+
+def _to_file(session: str, device: str, file: Path, force: bool, as_json: bool) -> None:
     made, size = handoffs.release_to_file(session, device, file, force=force)
     if as_json:
         fields = {name: one for name, one in telling.fields(made).items() if name != "parts"}

@@ -22,7 +22,7 @@ from hhd.node.listing import Listed
 from hhd.node.members import members
 from hhd.store.store import Store
 from hhd_protocol.bodies import CheckpointBody
-from hhd_protocol.ids import CheckpointId, DeviceId, SessionId
+from hhd_protocol.ids import CheckpointId, SessionId
 from hhd_protocol.limits import STATEMENT_REASON_BYTES_MAX
 
 if TYPE_CHECKING:
@@ -379,10 +379,6 @@ class ControlService:
         return transferred.listed(self.store, self._devices)
 
     # How names are meant
-
-    def device_named(self, name: str) -> DeviceId:
-        """Return the device that `name` means: its name or its id, or a begin of either."""
-        return naming.device(self._devices.all(), name)
 
     def _session(self, name: str) -> Listed:
         return listing.now(naming.session(self.store, name), self.store)

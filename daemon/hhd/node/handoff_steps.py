@@ -3,18 +3,25 @@
 from __future__ import annotations
 
 from pathlib import Path
+from typing import TYPE_CHECKING
 
 from hhd.base.errors import RefusedError
 from hhd.base.release import RELEASE
 from hhd.identity.key import Identity
-from hhd.node import bringing, denials, handing_on, handoff_admission, handoff_journal, here, sessions
+from hhd.node import (
+    denials,
+    handing_on,
+    handoff_journal,
+    here,
+    naming,
+    registry,
+    sessions,
+)
+from hhd.node.devices import Devices
 from hhd.node.doors import known as known_of
-from hhd.node.handoff_admission import Fit
 from hhd.node.members import members
 from hhd.node.moment import Moment
 from hhd.node.refused import short
-from hhd.node.workspaces import Applied
-from hhd.runtime.module import Module
 from hhd.store.checkpoints import refs_of
 from hhd.store.store import Store
 from hhd_protocol import handoff, lineage
@@ -38,6 +45,10 @@ from hhd_protocol.ids import CheckpointId, DeviceId, SessionId, StatementId, Tra
 from hhd_protocol.statements import Record as Ownership
 from hhd_protocol.statements import Role
 
+if TYPE_CHECKING:
+    from hhd.node.handoff_admission import Fit
+    from hhd.node.workspaces import Applied
+
 _OPENED = b"opened"
 
 
@@ -46,12 +57,25 @@ def offer_of(store: Store, me: Identity, session: SessionId, transfer: TransferI
 
     Raises RefusedError where another device has it, or it has nothing that could go on.
     """
+    from hhd.node import handoff_admission
+
     view = sessions.view(store, me, session)
     if view.owner != me.id or view.token is None or view.main is None:
         raise RefusedError(f"Session {short(session)} is not this device's to hand on; nothing was changed.")
     head = CheckpointId(view.main)
     needs = handoff_admission.needs_of(store, session, head, model)
     return Offer(transfer=transfer, session=session, hhd=RELEASE, token=view.token.id, head=head, needs=needs)
+
+
+def devices_of(store: Store, me: Identity) -> Devices:
+    """The devices of the group, and what they are called."""
+    names, _ = registry.device_names(store.shared)
+    return Devices(me=me.id, members=members(store, me), names=names)
+
+
+def device_named(store: Store, me: Identity, name: str) -> DeviceId:
+    """The device that `name` means: its name or its id, or a begin of either; raises UsageError, RefusedError."""
+    return naming.device(devices_of(store, me).all(), name)
 
 
 def insist_on_target(store: Store, me: Identity, to: DeviceId) -> None:
@@ -71,6 +95,8 @@ def owner_of(store: Store, me: Identity, session: SessionId) -> DeviceId:
 
 def fit(store: Store, me: Identity, session: SessionId, needs: Needs) -> Fit:
     """As `handoff_admission.look`."""
+    from hhd.node import handoff_admission
+
     return handoff_admission.look(store, me, session, needs)
 
 
@@ -90,14 +116,16 @@ def main_of(store: Store, me: Identity, session: SessionId) -> CheckpointId:
 
 
 def load(store: Store, session: SessionId, head: CheckpointId) -> None:
-    """Load `head` and look at it, as a run would; nothing runs. Raises UserError where it is not as it should be."""
+    """Read all of `head`, as a run would; nothing runs. Raises UserError where it is not as it should be."""
+    from hhd.node import bringing
+
     moment = Moment(store, head)
     checkpoint = moment.checkpoint
     for ref in store.reader_of(checkpoint).needs(refs_of(checkpoint)):
         if not store.objects.has(ref.name):
             raise RefusedError("Not all of the session has come yet.")
     standing, _ = moment.standing, moment.snapshot
-    Module.load(store.modules.get(standing.module))
+    store.modules.get(standing.module)
     bringing.insist(store, session, head)
 
 
@@ -206,6 +234,8 @@ def opened(store: Store, transfer: TransferId) -> None:
 
 def bring(store: Store, me: Identity, session: SessionId, called: str) -> Applied | None:
     """As `bringing.bring`."""
+    from hhd.node import bringing  # With all of workspace: most that a daemon does has no use for it.
+
     return bringing.bring(store, me, session, called=called)
 
 

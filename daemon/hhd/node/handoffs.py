@@ -125,10 +125,10 @@ class Handoffs:
         peers: Peering,
         syncing: Syncing,
         workers: Running,
-        names: Callable[[DeviceId], str] = lambda device: device_text(device)[:19],
     ) -> None:
         self._me, self._opened, self._lanes = me, opened, lanes
-        self._peers, self._syncing, self._workers, self._names = peers, syncing, workers, names
+        self._peers, self._syncing, self._workers = peers, syncing, workers
+        self._called: dict[DeviceId, str] = {}
         self._goings: dict[TransferId, _Going] = {}
         self._channels: dict[Link, Channel] = {}
         self._sending: dict[DeviceId, asyncio.Lock] = {}
@@ -153,6 +153,7 @@ class Handoffs:
     async def run(self) -> None:
         """Go on with what the journals say, and look after what is under way."""
         async with asyncio.TaskGroup() as self._tasks:
+            await self._read(self._learn_names)
             for record in await self._store(lambda control: handoff_journal.unfinished(control.store)):
                 going = self._goings[record.transfer] = self._again(record)
                 going.one = await self._offered_again(going.one)
@@ -230,8 +231,9 @@ class Handoffs:
         raise RefusedError(f"No handoff of session {short(session)} is under way.")
 
     def _meant(self, control: ControlService, name: str, to: str) -> tuple[SessionId, DeviceId, DeviceId]:
+        self._learn_names(control)
         session = naming.session(control.store, name).id
-        target = control.me.id if to == "here" else control.device_named(to)
+        target = control.me.id if to == "here" else handoff_steps.device_named(control.store, control.me, to)
         handoff_steps.insist_on_target(control.store, control.me, target)
         return session, target, handoff_steps.owner_of(control.store, control.me, session)
 
@@ -798,6 +800,13 @@ class Handoffs:
             return None
 
     # Ways
+
+    def _names(self, device: DeviceId) -> str:
+        return self._called.get(device) or device_text(device)[:19]
+
+    def _learn_names(self, control: ControlService) -> None:
+        devices = handoff_steps.devices_of(control.store, control.me)
+        self._called = {device: devices.named(device) for device, _ in devices.all()}
 
     async def _send(self, peer: DeviceId, message: AnyMessage | AnyAside) -> None:
         """Say something to a device, if there is a link; it is said again when it was lost."""
