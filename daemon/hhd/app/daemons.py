@@ -49,16 +49,26 @@ def run(ready: Callable[[], None]) -> None:
     tending.noted.append(lambda: [f"{shell.failed} Commands get what the daemon has."] if shell.failed else [])
     grouping = Grouping(opened=devices.here, lanes=lanes)
     parts: list[Part] = [verbs, workers, tending, grouping]
+    looking: list[Callable[[], None]] = []
     try:
-        peers, meeting = peering.parts(this_device.identity())
+        peers, meeting, sharing = peering.parts(this_device.identity())
     except UserError as error:  # Everything that needs no key goes on.
         reason = f"Other devices are not linked. {error}"
         tending.noted.append(lambda: (reason,))
     else:
-        parts += [peers, meeting]
+        parts += [peers, meeting, sharing]
+        looking.append(sharing.look)
         grouping.changed.append(peers.roll.refresh)
         tending.noted.append(peers.says)
     tending.known = frozenset(name for part in parts for name in part.verbs()) | {"status", "down"}
+
+    changing = frozenset(name for part in parts for name, verb in part.verbs().items() if verb.changes)
+
+    def ended(verb: str, how: str, seconds: float, error: Exception | None) -> None:
+        tending.ended(verb, how, seconds, error)
+        if verb in changing:
+            for look in looking:
+                look()
 
     def listening() -> None:
         ready()
@@ -71,7 +81,7 @@ def run(ready: Callable[[], None]) -> None:
             ready=listening,
             lanes=lanes,
             says=lambda folder: (ancestry.said(folder), *tending.says()),
-            ended=tending.ended,
+            ended=ended,
             refuses=Ancestry().refuses,
         )
 

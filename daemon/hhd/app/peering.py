@@ -16,13 +16,14 @@ if TYPE_CHECKING:
     from hhd.node.asking import Asking
     from hhd.node.meeting import Meeting
     from hhd.node.peers import Peers
+    from hhd.node.sharing import Sharing
     from hhd.store.store import Store
     from hhd.transports.link import Transport
 
 T = TypeVar("T")
 
 
-def parts(me: Identity) -> tuple[Peers, Meeting]:
+def parts(me: Identity) -> tuple[Peers, Meeting, Sharing]:
     """Make the parts; nothing of a network is imported, or opened, before there is somebody to link to, or to pair."""
     import os
     import random
@@ -36,6 +37,7 @@ def parts(me: Identity) -> tuple[Peers, Meeting]:
     from hhd.node.peers import Peers, Settings
     from hhd.node.peers_kept import KeptBook, KeptGroup
     from hhd.node.roll import Roll
+    from hhd.node.sharing import Sharing
 
     links = config.load().links
     roll = Roll(me, KeptGroup(me, lambda: store.opened(me)))
@@ -61,7 +63,7 @@ def parts(me: Identity) -> tuple[Peers, Meeting]:
         me=me, work=work, random=os.urandom, boot_ms=_boot_ms, wall_ms=_wall_ms, changed=lambda: meeting.changed()
     )
     meeting = Meeting(peers=made, pairing=pairing, name=lambda: work(lambda one: own_name(one, me)))
-    return made, meeting
+    return made, meeting, Sharing(made, lambda: store.opened(me))
 
 
 def _wall_ms() -> int:

@@ -1,12 +1,10 @@
-"""What is kept of the document: the whole now and then, changes since, and a mark that says what these come to."""
+"""What is kept of the document: the whole now and then, and changes since (`marks`: what these come to)."""
 
 from __future__ import annotations
 
 from collections.abc import Iterable
-from typing import NamedTuple
 
 from hhd.registry.document import Document
-from hhd.registry.registers import Writer
 from hhd_protocol.codec import decode, encode
 from hhd_protocol.errors import FormatError
 
@@ -19,31 +17,6 @@ def whole(document: Document) -> bytes:
 def changes(document: Document, several: Iterable[bytes]) -> bytes:
     """Return the piece of these changes to a document."""
     return encode([1, "changes", *document.age, list(several)])
-
-
-class Mark(NamedTuple):
-    """The document's `age` and `heads`, who writes in it here, how many changes its `history` has."""
-
-    age: tuple[int, bytes]
-    heads: tuple[bytes, ...]
-    writer: Writer
-    history: int
-
-    def encoded(self) -> bytes:
-        """Return what is kept of it."""
-        return encode([1, *self.age, list(self.heads), self.writer, self.history])
-
-
-def decoded_mark(raw: bytes | None) -> Mark | None:
-    """Return what a mark says; None if it is none."""
-    try:
-        match None if raw is None else decode(raw):
-            case [1, int(number), bytes(base), list(heads), str(writer), int(history)]:
-                whole_heads = tuple(one for one in heads if isinstance(one, bytes))
-                return Mark((number, base), whole_heads, Writer(writer), history)
-    except FormatError:
-        pass
-    return None
 
 
 def assembled(pieces: list[bytes]) -> Document | None:

@@ -14,7 +14,7 @@ from collections.abc import Callable, Iterable
 from dataclasses import dataclass
 
 from hhd.base.errors import UsageError
-from hhd.registry import pieces
+from hhd.registry import marks, pieces
 from hhd.registry import registers as names
 from hhd.registry.document import ACTOR_BYTES, Document
 from hhd.registry.questions import Question, questions
@@ -268,7 +268,7 @@ class Registry:
 
     def _mark(self) -> bytes:
         assert self._document is not None
-        return pieces.Mark(self._document.age, self._document.heads(), self._writer, self._history).encoded()
+        return marks.Mark(self._document.age, self._document.heads(), self._writer, self._history).encoded()
 
     def _load(self, mark: bytes | None) -> None:
         """Read the document from the shelf; what is damaged is made again from what is left."""
@@ -279,7 +279,7 @@ class Registry:
             self._document, self._pieces, self._history = Document.begin(0, {}), 0, 0
             self._begin_life()
             return
-        expected = pieces.decoded_mark(mark)
+        expected = marks.decoded_mark(mark)
         document = pieces.assembled(kept.pieces)
         if document is not None and expected is not None and document.age == expected.age:
             self._document, self._writer = document, expected.writer
