@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import contextlib
-import json
 import os
 import time
 from collections.abc import Callable, Iterator
@@ -12,8 +11,10 @@ from unittest import mock
 
 from tests.net.lab import Host, Net
 
+from hhd.app import peering
 from hhd.identity.key import Identity
 from hhd.node import store, this_device
+from hhd.node.answers.peers import Peer
 from hhd.node.group import Membership
 from hhd_protocol.crypto import device_text
 from hhd_protocol.statements import Role
@@ -56,15 +57,20 @@ def device(host: Host) -> str:
         return device_text(me.id)
 
 
-def peers(host: Host) -> dict[str, Any]:
+def peers(host: Host) -> dict[str, Peer]:
     """What the daemon of a host says of others, by their names."""
-    around = json.loads(host.hhd("peer", "list", "--json").stdout)
-    return {peer["name"]: peer for peer in around["peers"]}
+    with mock.patch.dict(os.environ, host.environment, clear=True):
+        return {peer.name: peer for peer in peering.around().peers}
 
 
 def linked(host: Host) -> set[str]:
     """The names of the devices that a host has links to."""
-    return {name for name, peer in peers(host).items() if peer["linked"]}
+    return {name for name, peer in peers(host).items() if peer.linked}
+
+
+def both_linked(one: Host, other: Host) -> bool:
+    """Whether each of two has a link to the other."""
+    return other.name in linked(one) and one.name in linked(other)
 
 
 def until(came: Callable[[], bool], seconds: float = SECONDS) -> float:

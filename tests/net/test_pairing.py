@@ -2,14 +2,26 @@
 
 from __future__ import annotations
 
+import asyncio
+import contextlib
+import os
 import re
 import subprocess
 import sys
 
 import pytest
+from tests.net.clocks import Clock
 from tests.net.conftest import LabMaker
 from tests.net.lab import Host
-from tests.net.paired import linked, until
+from tests.net.paired import at, linked, peers, until
+from tests.transports.devices import certificate_of, device_named
+
+from hhd.app import peering
+from hhd.identity.certificates import peer_device
+from hhd.transports.link import Channel, Link, LinkError
+from hhd.transports.stream import Own
+from hhd.transports.tcp import TcpTransport
+from hhd_protocol.pairing import codes
 
 pytestmark = pytest.mark.netns
 
@@ -42,7 +54,7 @@ class Command:
         """Wait for its end; its exit status."""
         assert self.process.stdout is not None
         self.said += self.process.stdout.read().decode()
-        return self.process.wait(60)
+        return self.process.wait(30)
 
 
 def words(command: Command) -> str:
@@ -53,11 +65,163 @@ def test_two_devices_are_paired_by_two_commands_and_linked(lab: LabMaker) -> Non
     with lab("laptop", "desktop") as net:
         laptop, desktop = net["laptop"], net["desktop"]
         with laptop.daemon(), desktop.daemon():
-            shower = Command(laptop)
-            code = shower.until(r"hhd pair (\d{4}-\d{4})")[1]
+            shower, code = shown(laptop)
             guesser = Command(desktop, code)
             assert words(shower) == words(guesser)
             shower.answer("y")
             guesser.answer("y")
             assert guesser.ended() == 0 and shower.ended() == 0, guesser.said + shower.said
             until(lambda: len(linked(laptop)) == 1 and len(linked(desktop)) == 1)
+
+
+def shown(host: Host, *words: str) -> tuple[Command, str]:
+    """A code that is open on a host."""
+    shower = Command(host, *words)
+    return shower, shower.until(r"hhd pair (\d{4}-\d{4})")[1]
+
+
+def wrong(code: str) -> str:
+    """Another code, as well formed."""
+    return codes.shown(codes.code_of(bytes(15) + bytes([1 + (code[0] == "0")])))
+
+
+def alone(*hosts: Host) -> bool:
+    """Whether none of these hosts has another device."""
+    return all(peers(host) == {} for host in hosts)
+
+
+def test_a_wrong_guess_uses_the_code_up_and_the_right_one_comes_too_late(lab: LabMaker) -> None:
+    with lab("laptop", "desktop", "phone") as net:
+        laptop, desktop, phone = net["laptop"], net["desktop"], net["phone"]
+        with laptop.daemon(), desktop.daemon(), phone.daemon():
+            shower, code = shown(laptop)
+            guesser = Command(desktop, wrong(code), "--host", laptop.ip4)
+            assert guesser.ended() == 3 and "That is not the code" in guesser.said
+            assert shower.ended() == 3 and "used up" in shower.said
+            late = Command(phone, code, "--host", laptop.ip4)
+            assert late.ended() == 3 and alone(laptop, desktop, phone)
+            shower, code = shown(laptop)  # And one that is right, and first.
+            guesser = Command(phone, code, "--host", laptop.ip4)
+            for one in (shower, guesser):
+                words(one)
+                one.answer("y")
+            assert (shower.ended(), guesser.ended()) == (0, 0)
+            until(lambda: both_linked_to_one(laptop, phone))
+            assert alone(desktop)
+
+
+def both_linked_to_one(*hosts: Host) -> bool:
+    return all(len(linked(host)) == 1 for host in hosts)
+
+
+def test_an_expired_code_a_declined_one_and_one_whose_command_ended_let_nobody_in(lab: LabMaker) -> None:
+    with lab("laptop", "desktop") as net:
+        laptop, desktop = net["laptop"], net["desktop"]
+        clock = Clock(laptop)
+        with laptop.daemon(**clock.environment), desktop.daemon():
+            shower, code = shown(laptop)
+            clock.sleep(301)
+            guesser = Command(desktop, code, "--host", laptop.ip4)
+            assert guesser.ended() == 3 and "no code" in guesser.said
+            assert shower.ended() == 3 and "in time" in shower.said
+
+            shower, code = shown(laptop)
+            shower.process.terminate()
+            shower.process.wait()
+            until(lambda: Command(desktop, code, "--host", laptop.ip4).ended() == 3)
+
+            shower, code = shown(laptop)
+            guesser = Command(desktop, code)
+            assert words(shower) == words(guesser)
+            guesser.answer("y")
+            shower.answer("n")
+            assert (shower.ended(), guesser.ended()) == (3, 3) and alone(laptop, desktop)
+
+
+def test_a_man_in_the_middle_of_pairing_gets_nothing_and_one_who_only_forwards_cannot_harm(lab: LabMaker) -> None:
+    with lab("laptop", "desktop", "middle", "router") as net:
+        laptop, desktop, middle, router = (net[name] for name in ("laptop", "desktop", "middle", "router"))
+        with laptop.daemon(), desktop.daemon():
+            shower, code = shown(laptop)
+            port = peering_port(laptop)
+            relayed = middle.start(asyncio.run, both_ways(laptop.ip4, port, 4000))
+            guesser = Command(desktop, code, "--host", f"{middle.ip4}:4000")
+            assert guesser.ended() == 3 and shower.ended() == 3, guesser.said + shower.said
+            assert "used up" in shower.said and alone(laptop, desktop)
+            heard = relayed.result(60)
+            assert len(heard) >= 2  # It was in the middle, and passed everything on.
+            assert not any(code.replace("-", "").encode() in raw for raw in heard)
+
+            shower, code = shown(laptop)
+            # Not from the address of the one that failed: that has to wait.
+            forwarder = router.start(asyncio.run, forward(laptop.ip4, port, 4001))
+            guesser = Command(desktop, code, "--host", f"{router.ip4}:4001")
+            for one in (shower, guesser):
+                words(one)
+                one.answer("y")
+            assert (shower.ended(), guesser.ended()) == (0, 0)
+            forwarder.result(60)
+
+
+def peering_port(host: Host) -> int:
+    with at(host):
+        return int(peering.around().listening[0].rpartition(":")[2])
+
+
+async def both_ways(host: str, port: int, own_port: int) -> list[bytes]:
+    """Be a device in the middle of one pairing: end both connections, pass each message on; returns what was said."""
+    me = device_named("middle")
+    heard: list[bytes] = []
+    over = asyncio.Event()
+
+    def transport() -> TcpTransport:
+        return TcpTransport(
+            me.id,
+            certificate_of("middle"),
+            peer_device,
+            Own(instance=os.urandom(16), hhd="0"),
+            port=own_port,
+            trusted=lambda device: False,
+            pairing_open=lambda: True,
+        )
+
+    async def carry(source: Channel, target: Channel) -> None:
+        with contextlib.suppress(LinkError):
+            while (raw := await source.receive()) is not None:
+                heard.append(raw)
+                await target.send(raw)
+        with contextlib.suppress(LinkError):
+            await target.close()
+
+    async def accept(link: Link) -> None:
+        there = await transport().dial(host, port, None)
+        one = await link.accepted()
+        other = await there.open(one.name)
+        await asyncio.gather(carry(one, other), carry(other, one))
+        await there.close()
+        over.set()
+
+    listener = await transport().listen(accept)
+    async with asyncio.timeout(60):
+        await over.wait()
+    await listener.close()
+    return heard
+
+
+async def forward(host: str, port: int, own_port: int) -> None:
+    """Pass one connection on, byte for byte."""
+    over = asyncio.Event()
+
+    async def carry(source: asyncio.StreamReader, target: asyncio.StreamWriter) -> None:
+        with contextlib.suppress(OSError):
+            while raw := await source.read(65536):
+                target.write(raw)
+            target.close()
+
+    async def accept(reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
+        there_reader, there_writer = await asyncio.open_connection(host, port)
+        await asyncio.gather(carry(reader, there_writer), carry(there_reader, writer))
+        over.set()
+
+    async with await asyncio.start_server(accept, "0.0.0.0", own_port), asyncio.timeout(60):
+        await over.wait()

@@ -2,16 +2,116 @@
 
 from __future__ import annotations
 
+import time
+
 import pytest
+from tests.net.clocks import Clock
 from tests.net.conftest import LabMaker
-from tests.net.paired import linked, pair, until
+from tests.net.lab import Host
+from tests.net.paired import both_linked, linked, pair, peers, until
 
 pytestmark = pytest.mark.netns
 
+DAY = 86400
+LOOKED_SECONDS = 2.0
+"""For something that is not to happen: in less, it happens where it may."""
 
-def test_two_daemons_that_are_paired_find_each_other_and_link(lab: LabMaker) -> None:
+
+def address(host: Host, other: str) -> str:
+    return peers(host)[other].address.rpartition(":")[0]
+
+
+def test_two_that_are_paired_stay_linked_through_what_networks_do(lab: LabMaker) -> None:
     with lab("laptop", "desktop") as net:
+        laptop, desktop = net["laptop"], net["desktop"]
         pair(net, "laptop", "desktop")
-        with net["laptop"].daemon(), net["desktop"].daemon():
-            until(lambda: linked(net["laptop"]) == {"desktop"} and linked(net["desktop"]) == {"laptop"})
-            assert "desktop: linked at 10.77.0.2:" in net["laptop"].hhd("peer", "list").stdout
+        with laptop.daemon(), desktop.daemon():
+            until(lambda: both_linked(laptop, desktop))
+            assert "desktop: linked at" in laptop.hhd("peer", "list").stdout
+
+            net.unplug("laptop")
+            until(lambda: not linked(laptop))  # It looks at its link at once, and finds it dead.
+            net.plug("laptop")
+            until(lambda: both_linked(laptop, desktop))
+
+            net.move("laptop", "10.77.0.77")
+            until(lambda: both_linked(laptop, desktop) and "77.0.1]" not in address(desktop, "laptop"))
+            assert address(desktop, "laptop") != "10.77.0.1"
+
+            net.join("laptop", "desktop", number=78)
+            net.unplug("laptop")
+            until(lambda: both_linked(laptop, desktop) and "78" in address(laptop, "desktop"))
+            net.plug("laptop")
+            assert both_linked(laptop, desktop)
+
+
+def test_clocks_that_jump_cut_no_link_and_a_sleep_does_not_for_long(lab: LabMaker) -> None:
+    with lab("laptop", "desktop") as net:
+        laptop, desktop = net["laptop"], net["desktop"]
+        pair(net, "laptop", "desktop")
+        clock = Clock(laptop)
+        with desktop.daemon():
+            with laptop.daemon(**clock.environment):
+                until(lambda: both_linked(laptop, desktop))
+                port = peers(laptop)["desktop"].address
+                for seconds in (DAY, -2 * DAY):
+                    clock.jump(seconds)
+                    time.sleep(1.0)  # It looks at its clocks twice a second.
+                    assert both_linked(laptop, desktop) and peers(laptop)["desktop"].address == port
+                clock.sleep(DAY)
+                time.sleep(1.0)
+                until(lambda: both_linked(laptop, desktop))
+                net.cut("desktop")
+                clock.sleep(60)  # Awake again, where nobody is.
+                until(lambda: not linked(laptop))
+                net.mend("desktop")
+                until(lambda: both_linked(laptop, desktop))
+            clock.jump(100 * 365 * DAY)
+            with laptop.daemon(**clock.environment):  # A handshake with a date of the next century.
+                until(lambda: both_linked(laptop, desktop))
+
+
+def test_daemons_that_are_killed_and_started_in_any_order_are_linked_again(lab: LabMaker) -> None:
+    with lab("laptop", "desktop") as net:
+        hosts = [net["laptop"], net["desktop"]]
+        pair(net, "laptop", "desktop")
+        for first, second in (hosts, hosts[::-1]):
+            with first.daemon() as one, second.daemon() as other:
+                until(lambda: both_linked(*hosts))
+                one.kill()
+                one.wait()
+                until(lambda: not linked(second))  # noqa: B023
+                with first.daemon():
+                    until(lambda: both_linked(*hosts))
+                other.kill()
+                other.wait()
+
+
+def test_where_multicast_does_not_reach_a_fixed_address_does_and_is_remembered(lab: LabMaker) -> None:
+    with lab("laptop", "desktop") as net:
+        laptop, desktop = net["laptop"], net["desktop"]
+        pair(net, "laptop", "desktop")
+        net.block_multicast()
+        with desktop.daemon():
+            with laptop.daemon():
+                time.sleep(LOOKED_SECONDS)
+                assert not linked(laptop) and not linked(desktop)
+                laptop.hhd("peer", "add", desktop.ip4)
+                until(lambda: both_linked(laptop, desktop))
+                said = laptop.hhd("peer", "remove", desktop.ip4).stdout
+                assert "fixed" not in said and both_linked(laptop, desktop)
+            with laptop.daemon():
+                until(lambda: both_linked(laptop, desktop))  # Where it was linked last is remembered.
+
+
+def test_an_announcement_names_nobody_and_links_carry_nothing_that_can_be_read(lab: LabMaker) -> None:
+    with lab("laptop", "desktop") as net:
+        laptop, desktop = net["laptop"], net["desktop"]
+        pair(net, "laptop", "desktop")
+        with net.capture("laptop") as frames, laptop.daemon(), desktop.daemon():
+            until(lambda: both_linked(laptop, desktop))
+            ids = [peers(laptop)["desktop"].id, peers(desktop)["laptop"].id]
+        whole = b"\n".join(frames)
+        assert b"\x04_hhd\x04_tcp" in whole  # What they said was heard.
+        for secret in (b"laptop", b"desktop", *(one.encode() for one in ids), *(one[:9].encode() for one in ids)):
+            assert secret not in whole

@@ -27,6 +27,8 @@ from hhd_protocol.statements import Role
 
 FIND_SECONDS = 12.0
 """For a device that shows a code to be heard of: its first word may be lost, and is said again within seconds."""
+LOOK_SECONDS = 0.5
+"""Between looks at whether a code that is shown is still good."""
 MORE_SECONDS = 1.0
 """For a second one that does, before the first is taken for the one that is meant."""
 
@@ -113,15 +115,13 @@ class Meeting:
 
     async def _next_shown(self, steps: Steps) -> PairingStep:
         while True:
-            # Once somebody guessed, the code is used up, and pairing has deadlines of its own.
-            left = self._pairing.left_ms / 1000 if self._pairing.is_open else None
             with contextlib.suppress(TimeoutError):
-                async with asyncio.timeout(left):
+                async with asyncio.timeout(LOOK_SECONDS):  # Not as long as the code is good: the device may sleep.
                     step = await steps.get()
                 if isinstance(step, UserError):
                     raise step
                 return step
-            if not self._pairing.is_open and not self._talking:
+            if not self._pairing.is_open and not self._talking:  # What was guessed has deadlines of its own.
                 raise RefusedError(
                     "Nobody typed the code in time, so it is closed; nothing was changed. Run hhd pair for another one."
                 )
