@@ -193,6 +193,7 @@ class LinkContract:
         async def test(two: Linked) -> None:
             here, there = await two.channel()
             await here.send(b"kept back")
+            assert await two.dialled.answers(30)  # By now it has come.
             two.desktop.trust.members.clear()
             two.desktop.transport.recheck()
             assert (await two.came.ended()).why is Why.CLOSED

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import asyncio
 import contextlib
+import dataclasses
 import datetime
 import socket
 import ssl
@@ -206,6 +207,27 @@ def test_a_crowd_that_says_nothing_holds_few_places_and_an_honest_device_gets_in
         await desktop.quiet()
 
     on_served(test)
+
+
+@pytest.mark.parametrize(("crowds", "speaks"), [("127.0.0.1", False), ("127.0.0.9", True)])
+def test_who_gives_a_place_up_is_of_the_crowd_and_silent_first(crowds: str, speaks: bool) -> None:
+    async def test(desktop: Served) -> None:
+        hello = client_hello()
+        honest = await desktop.raw()
+        honest[1].write(hello)
+        answer = await honest[0].read(1)  # It is in the midst of its handshake now.
+        crowd = []
+        for _ in range(6 * SHORT.pending):
+            crowd.append(await desktop.raw(crowds))
+            if speaks:
+                crowd[-1][1].write(hello)
+                with contextlib.suppress(ConnectionError):
+                    await crowd[-1][0].read(1)
+        assert answer and any(one.spoke and one.network == "127.0.0.1" for one in desktop.listener._pending.values())
+        for _, writer in (honest, *crowd):
+            writer.close()
+
+    on_served(test, dataclasses.replace(SHORT, handshake_seconds=30))
 
 
 def test_a_crowd_in_the_midst_of_its_handshakes_keeps_no_honest_device_out() -> None:

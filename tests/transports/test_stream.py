@@ -273,6 +273,24 @@ def test_what_is_urgent_waits_behind_one_batch() -> None:
     run(work())
 
 
+def test_channels_of_one_rank_take_turns_a_frame_each() -> None:
+    async def work() -> None:
+        slow = Slow()
+        slow.room = 200
+        ends = Ends(me=device_named("desktop").id, peer=device_named("laptop").id, dialled=False, trusted=True)
+        link = StreamLink(slow, ends, Own(instance=bytes(16), hhd="0.1.0"), dials=0)
+        give(link, HELLO)
+        channels = [await link.open(name) for name in ("pages", "registry", "live")]
+        for channel in channels:
+            await channel.send(LARGE[:400_000])
+        slow.room = 10_000_000
+        link.has_room()
+        said = [one.channel for one in Decoder().feed(bytes(slow.said))[1] if one.kind is Kind.DATA]
+        assert len(said) >= 36 and all(len(set(said[at : at + 3])) == 3 for at in range(6, 33))
+
+    run(work())
+
+
 def test_after_a_sleep_the_peer_is_asked_at_once_and_given_a_second() -> None:
     async def work() -> None:
         time = 0.0
