@@ -6,11 +6,18 @@ import asyncio
 import contextlib
 import dataclasses
 import datetime
+import multiprocessing
+import os
+import re
 import socket
 import ssl
+import types
 from collections.abc import AsyncIterator, Awaitable, Callable
 from contextlib import asynccontextmanager
 from dataclasses import dataclass, field
+from multiprocessing.connection import Connection
+from pathlib import Path
+from typing import cast
 
 import pytest
 from cryptography import x509
@@ -644,3 +651,62 @@ def test_a_listener_that_has_no_more_descriptors_goes_on_when_it_has() -> None:
         silent[1].close()
 
     on_served(test)
+
+
+def _child(ports: Connection) -> None:
+    async def work() -> None:
+        async with served(None) as desktop:
+            ports.send(desktop.port)
+            await asyncio.Event().wait()
+
+    asyncio.run(work())
+
+
+def _memory(pid: int) -> int:
+    """Kilobytes that a process has in memory."""
+    return int(re.findall(r"VmRSS:\s+(\d+)", Path(f"/proc/{pid}/status").read_text())[0])
+
+
+@pytest.mark.long
+def test_thousands_of_connections_cost_little_memory_and_leave_nothing_behind() -> None:
+    if not Path("/proc/self/status").exists():
+        pytest.skip("needs /proc")
+    here, there = multiprocessing.Pipe()
+    other = multiprocessing.get_context("spawn").Process(target=_child, args=(there,), daemon=True)
+    other.start()
+    assert other.pid is not None
+
+    async def flood(desktop: Served, count: int) -> None:
+        hello = client_hello()
+        says = [b"", hello, b"GET / HTTP/1.1\r\n\r\n", hello[:50], bytes(5000)]
+
+        async def come(what: bytes) -> None:
+            with contextlib.suppress(OSError):
+                reader, writer = await desktop.raw(f"127.0.0.{10 + count % 7}")
+                writer.write(what)
+                with contextlib.suppress(TimeoutError):
+                    async with asyncio.timeout(0.2):
+                        await reader.read(-1)
+                writer.close()
+
+        for wave in range(count // 100):
+            await asyncio.gather(*(come(says[(wave + one) % len(says)]) for one in range(100)))
+
+    async def work() -> None:
+        client = Served.__new__(Served)
+        port = here.recv()
+        client.desktop = transport("desktop", Trust())  # For its id.
+        client.listener = cast(TcpListener, types.SimpleNamespace(port=port))
+        await flood(client, 1000)  # What is used once is kept for the next time.
+        (await client.ask()).cut("asked")
+        before = _memory(other.pid or 0)
+        await flood(client, 6000)
+        (await client.ask()).cut("asked")
+        assert _memory(other.pid or 0) - before <= 8 * 1024
+        assert len(os.listdir(f"/proc/{other.pid}/fd")) <= 100
+
+    try:
+        run(work())
+    finally:
+        other.kill()
+        other.join()
