@@ -105,6 +105,7 @@ def test_a_question_goes_to_all_the_first_answer_counts_and_the_others_hear_of_i
     assert done(repo) == ["1"]
 
 
+@pytest.mark.long
 def test_always_holds_while_the_session_runs_and_no_longer(careful: Daemon, repo: Path) -> None:
     same = once(1)
     model = script(careful.device.home / "s.jsonl", [says(same), says(same), says(text("Well?")), says(same)])
@@ -234,6 +235,7 @@ def test_a_worker_that_is_killed_is_not_started_again_and_its_session_says_so(la
     assert done(repo) == ["1", "2"]
 
 
+@pytest.mark.long
 def test_what_a_command_left_running_ends_with_its_worker(tmp_path: Path, repo: Path) -> None:
     leave = "(setsid sh -c 'echo $$ > left; sleep 1000' &) ; until [ -s left ]; do sleep 0.01; done"
     with daemon(tmp_path / "laptop", config=UNWALLED) as laptop:
@@ -266,6 +268,7 @@ def test_steering_is_heard_at_the_next_step_and_keys_are_seen_by_the_others(shar
     assert not one.of(live.Keys) and not one.of(live.Said)
 
 
+@pytest.mark.long
 def test_what_cannot_be_driven_is_refused_and_does_not_run_later(laptop: Daemon, repo: Path, tmp_path: Path) -> None:
     with pytest.raises(RefusedError, match="cannot be used as a workspace"):
         laptop.runs.begin("do it", folder=tmp_path / "gone", model="scripted:demo.jsonl")
@@ -285,6 +288,7 @@ def test_what_cannot_be_driven_is_refused_and_does_not_run_later(laptop: Daemon,
             laptop.runs.go_on(name)
 
 
+@pytest.mark.long
 def test_one_that_does_not_read_loses_only_what_is_of_its_moment(shared: Daemon, repo: Path) -> None:
     many = [says(text(f"{n} " + "word " * 4000), call("read", path="doubles.py")) for n in range(120)]
     model = script(shared.device.home / "s.jsonl", [*many, says(text("Done."))])

@@ -95,12 +95,12 @@ def went_on(laptop: Daemon, session: str, model: str, repo: Path) -> bool:
     return True
 
 
-@pytest.mark.parametrize("seed", [1, 2])
+@pytest.mark.parametrize("seed", [1])
 def test_through_some_kills_everything_is_done_once(seed: int, tmp_path: Path, told: Callable[[str], None]) -> None:
     journey(tmp_path / "laptop", tmp_path / "repo", seed, 3, told)
 
 
 @pytest.mark.long
 def test_through_many_kills_everything_is_done_once(tmp_path: Path, told: Callable[[str], None]) -> None:
-    for seed in range(10, 16):
-        journey(tmp_path / f"laptop{seed}", tmp_path / f"repo{seed}", seed, 5, told)
+    for seed in range(10, 15):
+        journey(tmp_path / f"laptop{seed}", tmp_path / f"repo{seed}", seed, 4, told)

@@ -18,7 +18,7 @@ from functools import partial
 from pathlib import Path
 from typing import TypeVar
 
-from hhd.base import config
+from hhd.base import config, log
 from hhd.base.errors import Exit, RefusedError, UsageError, UserError
 from hhd.base.text import visible
 from hhd.node import handed, listing, pair, should_run
@@ -476,7 +476,8 @@ class Workers:
                 environment = await asyncio.to_thread(self.environment_for, going.session)
             async with self._opening:
                 self._insist_on_going()
-                worker = await self._forks.fork(with_model=not (going.chosen_model or "").startswith("scripted:"))
+                model = going.chosen_model or config.load().model.name
+                worker = await self._forks.fork(with_model=not model.startswith("scripted:"))
                 going.worker = worker
                 worker.on_message = partial(self._heard, going, worker)
                 worker.on_end = partial(self._gone, going, worker)
@@ -525,6 +526,7 @@ class Workers:
             case pair.Gives(writes=writes):
                 self._take_turns(writes, self._turns[writes].gives(worker))
             case pair.Opened():
+                log.note("session_runs", session=going.session.hex(), process=worker.process)
                 going.tell(_state("running"))
                 going.settle("", "")  # What was asked before, it asks again, unless it was decided meanwhile.
                 if going.opened is not None and not going.opened.done():
@@ -591,6 +593,8 @@ class Workers:
                 going.grants.clear()  # "Always" is for as long as it runs, or waits for the next word.
             going.worker = going.opened = None
             going.rested.set()
+            noted = log.note if over is not None else log.warn
+            noted("session_rests", session=going.session.hex(), process=worker.process, state=state.name)
             if cut_off:  # Not told as a state: who is attached stays, and comes back with the next daemon.
                 going.state = state
                 going.audience.tell(live.Notice(text=state.sentence))
