@@ -60,6 +60,7 @@ log = logging.getLogger(__name__)
 
 STATEMENTS_BYTES = 600 * 1024
 """Of statements in one message."""
+FULL = "its disk has no room left"
 FLUSH_BYTES = 8 * 1024 * 1024
 """Objects that came are kept together: one durable write for so many bytes, or once a peer sent all it was asked."""
 STASHED_MAX = 64
@@ -128,7 +129,6 @@ class Engine:
         self._stashed: deque[tuple[DeviceId, Statements]] = deque(maxlen=STASHED_MAX)
         self._unasked: Counter[DeviceId] = Counter()
         self._bytes_of: Counter[SessionId] = Counter()
-        self._opened = False
         self.eager = True
         """Whether a step's objects go along with it unasked; not while pages are coalesced."""
         self.counted: dict[DeviceId, Counted] = {}
@@ -177,9 +177,11 @@ class Engine:
 
     def open(self) -> Out:
         """Look at all sessions; nothing else may be asked before."""
-        self.index.open(self.store)
-        self._opened = True
-        return self._happens(happenings.Opened(digests=self.index.digests))
+        bare = self.index.open(self.store)
+        out = self._happens(happenings.Opened(digests=self.index.digests))
+        for session in bare:  # What was under way when the process before ended.
+            self._took(self.intake.content(session, list(self.index.seen(self.store, session).bare)), None)
+        return out
 
     def linked(self, peer: DeviceId) -> Out:
         """A link to a full member is up."""
@@ -230,9 +232,10 @@ class Engine:
     def ticked(self) -> Out:
         """Time passed."""
         self._flush()
-        if None in self.machine.holding and self._has_room():
-            self._happens(happenings.Hold(why=""))
-        return self._happens(happenings.Tick())
+        out = Out()
+        if self.machine.holding.get(None) == FULL and self._has_room():
+            out = self._happens(happenings.Hold(why=""))
+        return _joined(out, self._happens(happenings.Tick()))
 
     def woke(self) -> Out:
         """The device slept: all that is known may be old."""
@@ -475,7 +478,7 @@ class Engine:
             log.warning("sync: nothing more is taken: %s", error)
             self._pending.clear()
             self._pending_bytes = 0
-            self._feed(happenings.Hold(why="its disk has no room left"))
+            self._feed(happenings.Hold(why=FULL))
         except FormatError as error:
             self._feed(happenings.Broke(peer=peer, why=str(error)))
 
@@ -578,7 +581,8 @@ class Engine:
         else:
             raise FormatError("it gives something else than it was asked for")
         self._pending_bytes += len(whole)
-        if self._pending_bytes >= FLUSH_BYTES or self.machine.wants.waits_for(peer) <= len(self._pending):
+        here = len(self._pending) + len(self._pending_modules)
+        if self._pending_bytes >= FLUSH_BYTES or self.machine.wants.waits_for(peer) <= here:
             self._flush()
 
     @staticmethod
@@ -634,7 +638,9 @@ class Engine:
                 ]
         except FullStoreError as error:
             log.warning("sync: nothing more is taken: %s", error)
-            self._feed(happenings.Hold(why="its disk has no room left"))
+            self._feed(happenings.Hold(why=FULL))
+            for name in (*objects, *modules):
+                self.machine.wants.again(name)
             return
         arrived: list[tuple[bytes, DeviceId]] = [(name, peer) for name, (_, peer) in objects.items()]
         for came, peer in [*arrived, *((module, peer) for module, (_, peer) in modules.items())]:

@@ -42,17 +42,22 @@ class Index:
         self._dirty: dict[SessionId, Level] = {}
         self.digests: dict[SessionId, bytes] = {}
 
-    def open(self, store: Store) -> None:
-        """Read or make the digests of all sessions."""
+    def open(self, store: Store) -> list[SessionId]:
+        """Read or make the digests of all sessions; return those of which some content is not here."""
+        bare: list[SessionId] = []
         with store.snapshot():
             for session in dict.fromkeys((*store.sessions(), *store.statements.removed())):
                 try:
                     revision = store.arrived.revision(session)
                     level = store.arrived.level(session, revision)
                     self._revisions[session] = revision
-                    self.digests[session] = self._described(store, session) if level is None else level.digest
+                    level = level or self._described(store, session)
+                    self.digests[session] = level.digest
+                    if level.bare:
+                        bare.append(session)
                 except DamagedStoreError:  # `hhd check` names it; the others go on.
                     continue
+        return bare
 
     def changed(self, store: Store) -> list[SessionId]:
         """Return the sessions that are otherwise than when they were last looked at, or gone."""
@@ -124,7 +129,7 @@ class Index:
         digest = session_digest(known.chains.frontier(marked=False), lacking)
         self.digests[session] = digest
         self._revisions[session] = store.arrived.revision(session)
-        self._dirty[session] = Level(digest=digest, lacking=lacking)
+        self._dirty[session] = Level(digest=digest, lacking=lacking, bare=bool(known.bare))
         return digest
 
     def drop(self, session: SessionId) -> None:
@@ -147,7 +152,7 @@ class Index:
                 store.arrived.keep_level(session, self._revisions[session], level)
         self._dirty.clear()
 
-    def _described(self, store: Store, session: SessionId) -> bytes:
+    def _described(self, store: Store, session: SessionId) -> Level:
         """What a session comes to, out of its statements; heads without content count as lacking."""
         known = self.seen(store, session)
         lacking: tuple[CheckpointId, ...] = ()
@@ -157,5 +162,5 @@ class Index:
             lacking = tuple(sorted(id for id in known.bare if id not in parents))
         known.heads_lacking = lacking
         digest = session_digest(known.chains.frontier(marked=False), lacking)
-        self._dirty[session] = Level(digest=digest, lacking=lacking)
-        return digest
+        level = self._dirty[session] = Level(digest=digest, lacking=lacking, bare=bool(known.bare))
+        return level

@@ -155,8 +155,8 @@ class Intake:
         self._insist_on_bounds(fresh, now)
         if now.view.removed:
             return self._removed(session, fresh), None
-        if not self._has_session(session):
-            self._create(session, fresh)
+        if not self._has_session(session) and not self._create(session, fresh):
+            return Taken(session=session), None
         for one in fresh:
             store.statements.add(session, one.raw)
         for one in (one for one in signed if one.id in payloads and one.id not in refused):
@@ -279,15 +279,19 @@ class Intake:
             if counts[one.body.by] > SYNC_STATEMENTS_MAX:
                 raise Refused("one device signed more in one session than any session takes")
 
-    def _create(self, session: SessionId, fresh: Sequence[Signed]) -> None:
-        """Make the session of its create record; raises NoKeys where its family is not known here."""
+    def _create(self, session: SessionId, fresh: Sequence[Signed]) -> bool:
+        """Make the session of its create record; False where that is not among `fresh`: it comes, with all, when asked.
+
+        Raises NoKeys where the session's family is not known here.
+        """
         create = next((one for one in fresh if isinstance(one.body, CreateBody)), None)
         if create is None or not isinstance(create.body, CreateBody):
-            raise Refused("statements of a session came without the record that created it")
+            return False
         family: FamilyId = create.body.family
         if not self._store.families.holds(family):
             raise NoKeys
         self._store.create_session(session, family=family)
+        return True
 
     def _await(self, signed: Signed, said: tuple[bytes | None, bool]) -> None:
         """Note what the content of a checkpoint is, unless it is here."""

@@ -31,10 +31,12 @@ _CHECKPOINTS = "checkpoints"
 
 @dataclass(frozen=True, kw_only=True)
 class Level:
-    """What a session comes to: its `digest` for `hhd_protocol.sync`, and the heads whose content is not here."""
+    """What a session comes to: its `digest` for `hhd_protocol.sync`; the heads whose content is not here; whether
+    that of any checkpoint is not here."""
 
     digest: bytes
     lacking: tuple[CheckpointId, ...]
+    bare: bool = False
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -88,15 +90,15 @@ class Arrived:
         try:
             raw = self._rows.get(LEVEL, b"", session)
             match decoded(raw, "copy of what a session comes to") if raw is not None else None:
-                case [1, bytes(of), bytes(digest), bytes(lacking)] if of == revision and len(lacking) % 32 == 0:
-                    return Level(digest=digest, lacking=tuple(_ids(lacking)))
+                case [1, bytes(of), bytes(digest), bytes(lacking), bool(bare)] if of == revision:
+                    return Level(digest=digest, lacking=tuple(_ids(lacking)), bare=bare)
         except DamagedStoreError:
             pass
         return None
 
     def keep_level(self, session: SessionId, revision: bytes, level: Level) -> None:
         """Keep what a session comes to; within a transaction."""
-        self._rows.put(LEVEL, b"", session, encode([1, revision, level.digest, b"".join(level.lacking)]))
+        self._rows.put(LEVEL, b"", session, encode([1, revision, level.digest, b"".join(level.lacking), level.bare]))
 
     # Other devices
 

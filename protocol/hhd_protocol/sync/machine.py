@@ -76,9 +76,9 @@ OPEN_SESSIONS_MAX = 64
 class Peer:
     """What is known of one linked peer; gone with the link.
 
-    `sent`: statements that went over and were not acknowledged. `bare`: checkpoints of which it has no content yet, as
-    far as is known. `level`: sessions that were found equal, or where what it lacks is known. `waiting`: what is done
-    when a session is loaded, in order.
+    `level`: it said what it has, and `apart` are the sessions that it has otherwise and did not ask for yet. `grew`:
+    what was added while it was not level. `sent`: statements that went over and were not acknowledged. `bare`:
+    checkpoints of which it has no content yet, as far as is known. `waiting`: what is done when a session is loaded.
     """
 
     left_out: frozenset[SessionId]
@@ -88,6 +88,7 @@ class Peer:
     holding: dict[SessionId | None, str] = field(default_factory=dict)
     level: bool = False
     apart: set[SessionId] = field(default_factory=set)
+    grew: dict[SessionId, list[StatementId]] = field(default_factory=dict)
     sent: dict[SessionId, set[StatementId]] = field(default_factory=dict)
     bare: dict[SessionId, set[CheckpointId]] = field(default_factory=dict)
     waiting: list[tuple[SessionId | None, Callable[[], list[Output]]]] = field(default_factory=list)
@@ -290,6 +291,7 @@ class Sync:
         if hello.holding:
             one.holding[None] = hello.holding
         one.sent.clear()  # What was lost on the way, if anything was, is asked for now.
+        one.grew.clear()
         mine = self._for(one)
         if hello.root == compare.root(mine):
             one.level = True
@@ -299,6 +301,7 @@ class Sync:
                 Acknowledged(peer=peer, session=None),
                 Send(peer=peer, message=Answered(round=hello.round)),
             ]
+        one.level = False
         bits = compare.bits_for(max(len(mine), hello.count))
         digests = b"".join(compare.bucket_digests(mine, bits))
         return [Send(peer=peer, message=Buckets(round=hello.round, bits=bits, digests=digests))]
@@ -341,13 +344,18 @@ class Sync:
         }
         here = compare.in_buckets(mine, entries.bits, frozenset(entries.buckets))
         differ = [session for sessions in here.values() for session in sessions if theirs.get(session) != mine[session]]
-        one.level = True
         one.apart.update(differ)
         outputs: list[Output] = []
         for begin in range(0, max(1, len(differ)), SYNC_IDS_MAX):
             part = tuple(differ[begin : begin + SYNC_IDS_MAX])
             more = entries.more or begin + SYNC_IDS_MAX < len(differ)
             outputs.append(Send(peer=peer, message=Differ(round=entries.round, sessions=part, more=more)))
+        if not entries.more:
+            one.level = True
+            grew, one.grew = one.grew, {}
+            for session, ids in grew.items():  # It was told of them as they were before.
+                if session not in one.apart:
+                    outputs += self._send(peer, session, ids)
         return outputs
 
     def _ask(self, peer: DeviceId, session: SessionId) -> list[Output]:
@@ -412,9 +420,11 @@ class Sync:
                 continue
             sent = one.sent.get(session, set())
             ids = [id for id in event.fresh if id not in sent]
-            settled = one.level and session not in one.apart
-            eager = settled and not one.bare.get(session) and None not in one.holding and session not in one.holding
-            outputs += self._send(peer, session, ids, eager=eager and event.source is None)
+            if not one.level:
+                one.grew.setdefault(session, []).extend(ids)
+            elif session not in one.apart:  # Else it asks, and gets them with what came before.
+                held = bool(one.bare.get(session)) or None in one.holding or session in one.holding
+                outputs += self._send(peer, session, ids, eager=event.source is None and not held)
         return outputs
 
     def _acknowledge(self, event: Changed) -> list[Output]:

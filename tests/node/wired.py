@@ -1,0 +1,243 @@
+"""Devices of one person whose syncs are wired to each other without a network: messages are carried by hand.
+
+What goes over is kept as bytes, so a test can cut a wire anywhere, look for what must not be there, and say what a
+hostile peer says.
+"""
+
+from __future__ import annotations
+
+from collections import deque
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
+from dataclasses import dataclass, field
+from pathlib import Path
+
+from tests.node.circles import NOW, Owned, identity
+from tests.store.conftest import Memory
+
+from hhd.node import programs, sessions
+from hhd.node.doors import Doors
+from hhd.node.group import Membership
+from hhd.node.signing import Pen
+from hhd.node.syncing_engine import Engine, Out
+from hhd.store.checkpoints import Checkpoint
+from hhd.store.line import Line
+from hhd.store.store import Limits, Store
+from hhd_protocol.ids import CheckpointId, DeviceId, Incarnation, SessionId
+from hhd_protocol.lineage import Signed
+from hhd_protocol.statements import Role
+
+
+@dataclass
+class Wired:
+    """One device with its sync."""
+
+    owned: Owned
+    engine: Engine
+    fenced: set[SessionId] = field(default_factory=set)
+    cuts: list[str] = field(default_factory=list)
+    answered: set[DeviceId] = field(default_factory=set)
+
+    @property
+    def id(self) -> DeviceId:
+        return self.owned.me.id
+
+    @property
+    def store(self) -> Store:
+        return self.owned.store
+
+
+class Person:
+    """A person's devices, each with a store of its own; `limits` by name."""
+
+    def __init__(self, folder: Path, *names: str, limits: dict[str, Limits] | None = None) -> None:
+        self.folder, self.now_ms = folder, 1_000_000
+        self.limits = limits or {}
+        self.devices: dict[DeviceId, Wired] = {}
+        self.wires: deque[tuple[DeviceId, DeviceId, bytes]] = deque()
+        self.seen: list[bytes] = []
+        """Everything that went over."""
+        self.links: set[frozenset[DeviceId]] = set()
+        self.names = names
+        for name in names:
+            self._open(name)
+        first, *others = self.devices.values()
+        for other in others:
+            first.owned.adds(other.owned)
+        for one in self.devices.values():
+            one.owned.hears(*(other.owned for other in self.devices.values() if other is not one))
+
+    def _open(self, name: str, **more: object) -> Wired:
+        me = identity(name)
+        store = self.store_of(name)
+        owned = Owned(name=name, me=me, store=store, group=Membership(store, me))
+        engine = Engine(
+            lambda: self.store_of(name),
+            me,
+            now_ms=lambda: self.now_ms,
+            incarnation=Incarnation(store.random(16)),
+            **more,  # type: ignore[arg-type]
+        )
+        made = self.devices[me.id] = Wired(owned=owned, engine=engine)
+        engine.open()
+        return made
+
+    def store_of(self, name: str) -> Store:
+        limits = self.limits.get(name, Limits(free_bytes_min=0))
+        return Store.open(self.folder / name, seed=identity(name).seed, limits=limits)
+
+    def __getitem__(self, name: str) -> Wired:
+        return self.devices[identity(name).id]
+
+    def restart(self, name: str, **more: object) -> Wired:
+        """End the daemon of a device as a kill does, and start it again."""
+        before = self[name]
+        self.cut(name)
+        store = before.engine._store
+        if store is not None:
+            store.close()
+        before.store.close()
+        return self._open(name, **more)
+
+    def close(self) -> None:
+        for one in self.devices.values():
+            one.engine.rest()
+            one.store.close()
+
+    def link(self, one: str, other: str) -> None:
+        pair = self[one], self[other]
+        self.links.add(frozenset(each.id for each in pair))
+        for each, peer in (pair, pair[::-1]):
+            self._do(each, each.engine.linked(peer.id))
+
+    def cut(self, name: str, other: str | None = None) -> None:
+        """Cut the links of a device, or the one to `other`; what is on the way is lost."""
+        for pair in [pair for pair in self.links if self[name].id in pair]:
+            if other is not None and self[other].id not in pair:
+                continue
+            self.links.discard(pair)
+            self.wires = deque(wire for wire in self.wires if frozenset(wire[:2]) != pair)
+            a, b = pair
+            for x, y in ((a, b), (b, a)):
+                self._do(self.devices[x], self.devices[y].engine and self.devices[x].engine.lost(y))
+
+    def noticed(self, name: str, session: SessionId) -> None:
+        one = self[name]
+        self._do(one, one.engine.noticed(session))
+
+    def _do(self, one: Wired, out: Out) -> None:
+        for peer, raw in out.messages:
+            self._put(one.id, peer, raw)
+        one.fenced |= out.fenced
+        one.answered |= out.answered
+        for peer, why in out.cuts:
+            one.cuts.append(why)
+            self.links.discard(frozenset((one.id, peer)))
+            other = self.devices[peer]
+            self.wires = deque(w for w in self.wires if frozenset(w[:2]) != frozenset((one.id, peer)))
+            self._do(other, other.engine.lost(one.id))
+
+    def _put(self, source: DeviceId, target: DeviceId, raw: bytes) -> None:
+        if frozenset((source, target)) in self.links:
+            self.seen.append(raw)
+            self.wires.append((source, target, raw))
+
+    def do(self, name: str, act: Callable[[Engine], Out]) -> None:
+        one = self[name]
+        self._do(one, act(one.engine))
+
+    def pump(self, most: int = 1_000_000, *, until: Callable[[], bool] = lambda: False) -> bool:
+        """Carry messages, parts when nothing else waits, until all is quiet (True), or `most` were carried."""
+        for _ in range(most):
+            if until():
+                return False
+            if not self.wires and not self._parts():
+                return True
+            source, target, raw = self.wires.popleft()
+            one = self.devices[target]
+            self._do(one, one.engine.heard(source, raw))
+        return False
+
+    def _parts(self) -> bool:
+        for pair in list(self.links):
+            for source, target in (tuple(pair), tuple(pair)[::-1]):
+                raw = self.devices[source].engine.next_part(target)
+                if raw is not None:
+                    self._put(source, target, raw)
+                    return True
+        return False
+
+    # Sessions
+
+    def create(self, name: str, prompt: str = "go") -> SessionId:
+        """A session of the agent, not begun."""
+        args = programs.encode_args({"prompt": prompt})
+        return sessions.create(self[name].store, self[name].owned.me, program="agent", args=args)
+
+    def takes_over(self, name: str, session: SessionId) -> None:
+        """The device takes the session, to go on from its main head."""
+        store, me = self[name].store, self[name].owned.me
+        with store.transaction():
+            doors = Doors(store, me, session)
+            view = doors.part.known.view
+            assert view.token is not None and view.main is not None
+            pen = Pen(store, me, session, doors)
+            pen.takeover(
+                prev=view.token.id,
+                number=view.token.number + 1,
+                head=CheckpointId(view.main),
+                reason="a person said so",
+            )
+
+
+@dataclass
+class Work:
+    """Somebody works on a session at a device: memory that changes, words that are said."""
+
+    person: Person
+    name: str
+    session: SessionId
+    memory: Memory
+    line: Line | None = None
+
+    def step(self, changed: list[int] | None = None, said: bytes = b"", *, tell: bool = True) -> CheckpointId:
+        """One checkpoint, signed under the token that this device has."""
+        numbers = self.memory.edit(4) if changed is None else changed
+        one = self.person[self.name]
+        store, me = one.store, one.owned.me
+        with store.transaction():
+            doors = Doors(store, me, self.session)
+            assert doors.may_append() is None, doors.may_append()
+            token, main = doors.part.known.view.token, doors.part.known.view.main
+            assert token is not None
+            pen = Pen(store, me, self.session, doors)
+            signed: list[Signed] = []
+
+            def sign(bare: Checkpoint) -> bytes:
+                signed.append(pen.checkpoint(bare, token=token.id, effects={}))
+                return signed[0].raw
+
+            if self.line is None or self.line.head != main:
+                self.line = Line(store, self.session, None if main is None else CheckpointId(main))
+            made = self.line.checkpoint(
+                snapshot=self.memory.snapshot(),
+                changed=numbers,
+                logs={"words": said} if said else {},
+                sign=sign,
+            )
+        if tell:
+            self.person.noticed(self.name, self.session)
+        return made
+
+
+@contextmanager
+def person(folder: Path, *names: str, limits: dict[str, Limits] | None = None) -> Iterator[Person]:
+    """Devices of one group, each with a store in `folder`."""
+    made = Person(folder, *names, limits=limits)
+    try:
+        yield made
+    finally:
+        made.close()
+
+
+__all__ = ["NOW", "Person", "Role", "Wired", "Work", "person"]
