@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable, Iterator
 from typing import TYPE_CHECKING, TypeVar
 
-from hhd.app import devices, peering, sessions
+from hhd.app import devices, peering, sessions, syncing
 
 if TYPE_CHECKING:
     from pathlib import Path
@@ -56,8 +56,11 @@ def run(ready: Callable[[], None]) -> None:
         reason = f"Other devices are not linked. {error}"
         tending.noted.append(lambda: (reason,))
     else:
-        parts += [peers, meeting, sharing]
+        syncs = syncing.part(this_device.identity(), peers, workers)
+        syncs.wished.append(sharing.look)
+        parts += [peers, meeting, sharing, syncs]
         looking.append(sharing.look)
+        tending.noted.append(lambda: [syncs.trouble] if syncs.trouble else [])
         grouping.changed.append(peers.roll.refresh)
         tending.noted.append(peers.says)
     tending.known = frozenset(name for part in parts for name in part.verbs()) | {"status", "down"}

@@ -84,11 +84,18 @@ LINKS_KEYS: Mapping[str, Key] = {
 }
 """The table `[links]`."""
 
+SYNC_KEYS: Mapping[str, Key] = {
+    "session_bytes_max": Key(kind=int, default=0, meaning="taken of one session from others (0: any)", most=2**60),
+    "spare_battery": Key(kind=bool, default=True, meaning="on battery, send content together twice a minute"),
+}
+"""The table `[sync]`."""
+
 TABLES: Mapping[str, Mapping[str, Key]] = {
     "model": MODEL_KEYS,
     "store": STORE_KEYS,
     "identity": IDENTITY_KEYS,
     "links": LINKS_KEYS,
+    "sync": SYNC_KEYS,
 }
 
 _SECRET = frozenset({"api_key", "auth_token"})
@@ -176,6 +183,14 @@ class LinksConfig:
 
 
 @dataclass(frozen=True, kw_only=True)
+class SyncConfig:
+    """The table `[sync]`; see `SYNC_KEYS`."""
+
+    session_bytes_max: int
+    spare_battery: bool
+
+
+@dataclass(frozen=True, kw_only=True)
 class Config:
     """Everything the person set on this device, defaults filled in."""
 
@@ -183,6 +198,7 @@ class Config:
     store: StoreConfig
     identity: IdentityConfig
     links: LinksConfig
+    sync: SyncConfig
     policy: Mapping[str, object]
     """The table `[policy]` as it stands in the file; its schema is `hhd.effects.policy`'s."""
 
@@ -255,11 +271,13 @@ def _of(file: Path, raw: bytes, *, private: bool) -> Config:
     store = _table(file, "store", tree.get("store", {}), STORE_KEYS)
     identity = _table(file, "identity", tree.get("identity", {}), IDENTITY_KEYS)
     links = _table(file, "links", tree.get("links", {}), LINKS_KEYS)
+    sync = _table(file, "sync", tree.get("sync", {}), SYNC_KEYS)
     return Config(
         model=ModelConfig(**model),  # type: ignore[arg-type]
         store=StoreConfig(**store),  # type: ignore[arg-type]
         identity=IdentityConfig(**identity),  # type: ignore[arg-type]
         links=LinksConfig(**links),  # type: ignore[arg-type]
+        sync=SyncConfig(**sync),  # type: ignore[arg-type]
         policy=policy,
     )
 

@@ -6,11 +6,15 @@ under the release may have been lost with the store; only a new record, by a tak
 
 from __future__ import annotations
 
+from collections.abc import Iterable
+
 from hhd.store.store import Store
 from hhd_protocol import lineage
 from hhd_protocol.ids import SessionId, StatementId
 
 _TABLE = "denials"
+DENIED_MAX = 4096
+"""A peer says which: more releases to one device than a session has in its life."""
 
 
 def denied(store: Store, session: SessionId) -> frozenset[StatementId]:
@@ -21,7 +25,11 @@ def denied(store: Store, session: SessionId) -> frozenset[StatementId]:
 
 def deny(store: Store, session: SessionId, release: bytes) -> None:
     """Note that nothing is to be done under `release`; within a transaction. Raises FormatError if it is none."""
-    token = lineage.decode(release).id
+    deny_tokens(store, session, (lineage.decode(release).id,))
+
+
+def deny_tokens(store: Store, session: SessionId, tokens: Iterable[StatementId]) -> None:
+    """Note the same of releases by their ids, which may come later; within a transaction."""
     known = denied(store, session)
-    if token not in known:
-        store.rows.put_twice(_TABLE, b"", session, b"".join(sorted({*known, token})))
+    if not known.issuperset(tokens):
+        store.rows.put_twice(_TABLE, b"", session, b"".join(sorted({*known, *tokens})[:DENIED_MAX]))

@@ -7,20 +7,19 @@ hand is written.
 
 from __future__ import annotations
 
-import sys
-import time
 from collections.abc import Mapping
 from dataclasses import replace
 from hashlib import sha256
 
 from hhd.identity.key import Identity
-from hhd.node import denials
+from hhd.node import around, denials
+from hhd.node.around import now_ms as now_ms
 from hhd.node.lineages import lineage_of
 from hhd.node.members import members
 from hhd.store.statements import STATEMENTS, TOMBSTONE
 from hhd.store.store import CHECKPOINTS, Store
 from hhd_protocol import lineage
-from hhd_protocol.holding import Around, Known, Leg, Part, Refusal
+from hhd_protocol.holding import Known, Leg, Part, Refusal
 from hhd_protocol.ids import EffectId, SessionId, Sha256
 from hhd_protocol.lineage import Signed
 from hhd_protocol.statements import Checkpoint, EffectKind, Progress
@@ -44,13 +43,13 @@ class Doors:
         """Read and judge everything again; `leg`: what is advanced here, None to begin where the owner's line ends."""
         whole = known(self._store, self._me, self._session, self.kinds)
         tip = self._store.statements.tip(self._session, self._me.id)
-        around = Around(woke_ms=_STARTED_MS, attached=True)
         checkpoints = {id for id, fact in whole.statements.items() if isinstance(fact, Checkpoint)}
         part = Part(
             me=self._me.id,
             known=whole,
             tip=None if tip is None else tip.id,
-            around=around,
+            around=around.around(self._session),
+            acknowledged_by=self._store.arrived.knowing(self._session),
             denied=denials.denied(self._store, self._session),
             leg=leg,
             bare=frozenset(checkpoints.difference(self._store.checkpoint_ids(self._session))),
@@ -63,9 +62,21 @@ class Doors:
         self._revision = self._counted()
 
     def look(self) -> None:
-        """Take in what others have added meanwhile."""
+        """Take in what others have added meanwhile, and how things stand now."""
         if self._counted() != self._revision:
             self.load(self.part.leg)
+        else:
+            self._look_around()
+
+    def waits(self) -> Refusal | None:
+        """Whether an effect has to wait for what others know, since this device woke, or the daemon started."""
+        self._look_around()
+        return self.part.waits(now_ms())
+
+    def _look_around(self) -> None:
+        now, known = around.around(self._session), self._store.arrived.knowing(self._session)
+        if (now, known) != (self.part.around, self.part.acknowledged_by):
+            self.part = replace(self.part, around=now, acknowledged_by=known)
 
     def may_append(self) -> Refusal | None:
         """Door 1."""
@@ -97,12 +108,3 @@ class Doors:
             blocks = ledger.get(table, 0)
             found += [blocks, rows.at(table, session, blocks - 1) if blocks else None]
         return tuple(found)
-
-
-def now_ms() -> int:
-    """Milliseconds of the clock that counts sleep."""
-    clock = time.CLOCK_BOOTTIME if sys.platform == "linux" else time.CLOCK_MONOTONIC
-    return time.clock_gettime_ns(clock) // 1_000_000
-
-
-_STARTED_MS = now_ms()

@@ -9,6 +9,7 @@ old token, a head of its own.
 
 from __future__ import annotations
 
+import time
 from collections.abc import Mapping
 from dataclasses import replace
 from hashlib import sha256
@@ -35,13 +36,15 @@ from hhd.store.line import Line
 from hhd.store.store import Store
 from hhd_protocol.abi import Snapshot
 from hhd_protocol.fencing import View
-from hhd_protocol.holding import CheckpointDraft, Persist, ReceiptDraft, decide
+from hhd_protocol.holding import CheckpointDraft, Persist, ReceiptDraft, Why, decide
 from hhd_protocol.ids import CheckpointId, EffectId, SessionId, Sha256, StatementId
 from hhd_protocol.journal import State
 from hhd_protocol.lineage import Signed, effect_id
 from hhd_protocol.paused import At
 from hhd_protocol.statements import EffectKind, Progress
 
+WAKE_LOOK_SECONDS = 0.05
+"""How often a session that waits looks whether the others have answered."""
 _SPOKEN = ("input", "tool")
 """Effects whose replies are texts that arise here: what a person said, what a tool gave."""
 
@@ -152,6 +155,7 @@ class StoreKeeper:
         if self._ended is not None:
             raise self._ended
         self._capture(step)
+        self._hear_others(step)
         kept = self._standing, self._recorded, self._running
         head, leg = self._line.head, self._doors.part.leg
         try:
@@ -171,6 +175,16 @@ class StoreKeeper:
         if error is not None:
             self._ended = error  # What is written may be less than the step, so nothing can follow upon the step.
             raise error
+
+    def _hear_others(self, step: Step) -> None:
+        """Before an effect begins that may not be done twice, wait for what others know, if this device just woke."""
+        live = step.standing.journal.live
+        if live is None or live.state is not State.STARTED or kind_of(live) is not EffectKind.TOOL:
+            return
+        if self._running == effect_id(self.session, step.standing.journal.settled):
+            return
+        while (refusal := self._doors.waits()) is not None and refusal.why is Why.WAKING:
+            time.sleep(WAKE_LOOK_SECONDS)  # Ten seconds at most; the others' answers come in within one, or not at all.
 
     def rest(self) -> None:
         """Capture the folder if that is due, and let a checkpoint say so: what was put off is not lost at a pause."""

@@ -14,10 +14,11 @@ import logging
 from collections import Counter, deque
 from collections.abc import Callable, Collection, Iterable
 from dataclasses import dataclass, field
+from typing import Protocol
 
 from hhd.base.errors import UserError
 from hhd.identity.key import Identity
-from hhd.node import findings
+from hhd.node import denials
 from hhd.node.members import Member, members
 from hhd.node.syncing_content import Content
 from hhd.node.syncing_index import Index
@@ -98,6 +99,16 @@ class Counted:
     objects_sent: Counter[bytes] = field(default_factory=Counter)
 
 
+class Screen(Protocol):
+    """What is not to go to a device."""
+
+    def left_out(self, store: Store, device: DeviceId) -> frozenset[SessionId]:
+        """Return all such sessions."""
+
+    def leaves_out(self, store: Store, device: DeviceId, session: SessionId) -> bool:
+        """Whether it is one."""
+
+
 class Engine:
     """The sync of the device `me`; `open_store` opens its store, which is held open until `rest`."""
 
@@ -108,10 +119,10 @@ class Engine:
         *,
         now_ms: Callable[[], int],
         incarnation: Incarnation,
-        left_out: Callable[[Store, DeviceId], frozenset[SessionId]] = lambda *_: frozenset(),
+        screen: Screen | None = None,
         session_bytes_max: int | None = None,
     ) -> None:
-        self._open_store, self._me, self._now_ms, self._left_out = open_store, me, now_ms, left_out
+        self._open_store, self._me, self._now_ms, self._screen = open_store, me, now_ms, screen
         self.machine = Sync(incarnation=incarnation)
         self._incarnation = incarnation
         self._session_bytes_max = session_bytes_max
@@ -129,6 +140,7 @@ class Engine:
         self._stashed: deque[tuple[DeviceId, Statements]] = deque(maxlen=STASHED_MAX)
         self._unasked: Counter[DeviceId] = Counter()
         self._bytes_of: Counter[SessionId] = Counter()
+        self._read: tuple[bytes, bytes] | None = None
         self.eager = True
         """Whether a step's objects go along with it unasked; not while pages are coalesced."""
         self.counted: dict[DeviceId, Counted] = {}
@@ -171,7 +183,7 @@ class Engine:
         if self._store is not None:
             self.index.keep(self._store)
             self._store.close()
-            self._store = self._content = self._intake = self._recipes = None
+            self._store = self._content = self._intake = self._recipes = self._read = None
 
     # What happens
 
@@ -188,7 +200,7 @@ class Engine:
         self._queues.setdefault(peer, deque()).clear()
         self.counted.setdefault(peer, Counted())
         self._unasked.pop(peer, None)
-        return self._happens(happenings.Linked(peer=peer, left_out=self._left_out(self.store, peer)))
+        return self._happens(happenings.Linked(peer=peer, left_out=self._left_out(peer)))
 
     def lost(self, peer: DeviceId) -> Out:
         """The link is gone."""
@@ -212,6 +224,7 @@ class Engine:
     def noticed(self, session: SessionId) -> Out:
         """Somebody on this device added to a session."""
         self.store.families.reread()
+        self._screen_one(session)
         fresh = self.index.news(self.store, session)
         return self._happens(self._changed(session, fresh, None))
 
@@ -220,7 +233,8 @@ class Engine:
         self.store.families.reread()
         out = Out()
         for session in self.index.changed(self.store):
-            held = session in self.index._seen
+            held = self.index.holds(session)
+            self._screen_one(session)
             fresh = self.index.news(self.store, session)
             event = self._changed(session, fresh, None)
             _joined(out, self._happens(event))
@@ -242,16 +256,29 @@ class Engine:
         return self._happens(happenings.Woke())
 
     def regrouped(self) -> Out:
-        """Who is a member changed, or what a peer is to have."""
+        """Who is a member changed: what could not be judged before comes in the next round."""
         self.intake.forget()
+        out = self.rescreened()
+        for peer in self.machine.peers.values():
+            peer.asked_ms = -(10**9)
+        return _joined(out, self._happens(happenings.Tick()))
+
+    def rescreened(self) -> Out:
+        """What peers are to have may be another than before."""
         out = Out()
         for peer in list(self.machine.peers):
-            left_out = self._left_out(self.store, peer)
-            if self.machine.peers[peer].left_out == left_out:
-                _joined(out, self._happens(happenings.Woke()))
-            else:
-                _joined(out, self._happens(happenings.Allowed(peer=peer, left_out=left_out)))
+            left_out = self._left_out(peer)
+            _joined(out, self._happens(happenings.Allowed(peer=peer, left_out=left_out)))
         return out
+
+    def _left_out(self, peer: DeviceId) -> frozenset[SessionId]:
+        return frozenset() if self._screen is None else self._screen.left_out(self.store, peer)
+
+    def _screen_one(self, session: SessionId) -> None:
+        """Before a session goes to a peer the first time, look whether it may."""
+        for peer, one in self.machine.peers.items():
+            if self._screen is not None and self._screen.leaves_out(self.store, peer, session):
+                one.left_out |= {session}
 
     def hold(self, why: str, session: SessionId | None = None) -> Out:
         """Take no content now, of `session` or of any; empty: again."""
@@ -292,6 +319,15 @@ class Engine:
     def fresh(self, session: SessionId, device: DeviceId) -> bool:
         """Whether all that is here of a session is durable on `device`, as it said."""
         return session in self.machine.digests and self.machine.is_level(device, session)
+
+    def acknowledged(self, session: SessionId) -> dict[DeviceId, CheckpointId]:
+        """Return by peer the newest checkpoint of a session that it has with its content, as far as it said."""
+        found = {peer: known[session] for peer, known in self.known.items() if session in known}
+        level = [peer for peer in self.machine.peers if self.fresh(session, peer)]
+        main = self.intake.view(session).main if level else None
+        if main is not None:
+            found.update(dict.fromkeys(level, CheckpointId(main)))
+        return found
 
     # Carrying out
 
@@ -445,7 +481,10 @@ class Engine:
                 return self.content.sealed_module(Sha256(name), self.store.session(session).family)
             except (MissingError, DamagedStoreError):
                 return None
-        return self.store.objects.raw(ObjectName(name))
+        if self._read is None or self._read[0] != name:  # A large one is read once for all of its parts.
+            raw = self.store.objects.raw(ObjectName(name))
+            self._read = None if raw is None else (name, raw)
+        return None if self._read is None else self._read[1]
 
     # What comes in
 
@@ -471,7 +510,7 @@ class Engine:
                     self._go_on_with(peer, what, name, offset)
                 case Had(session=session, records=records):
                     with self.store.transaction():
-                        self.store.arrived.deny(session, records)
+                        denials.deny_tokens(self.store, session, records)
                 case _:
                     self._feed(happenings.Broke(peer=peer, why="it says what has no place in sync"))
         except FullStoreError as error:
@@ -639,8 +678,8 @@ class Engine:
         except FullStoreError as error:
             log.warning("sync: nothing more is taken: %s", error)
             self._feed(happenings.Hold(why=FULL))
-            for name in (*objects, *modules):
-                self.machine.wants.again(name)
+            for dropped in (*objects, *modules):
+                self.machine.wants.again(dropped)
             return
         arrived: list[tuple[bytes, DeviceId]] = [(name, peer) for name, (_, peer) in objects.items()]
         for came, peer in [*arrived, *((module, peer) for module, (_, peer) in modules.items())]:
@@ -710,8 +749,3 @@ def _joined(one: Out, other: Out) -> Out:
     one.changed |= other.changed
     one.acknowledged |= other.acknowledged
     return one
-
-
-def held_back(store: Store, session: SessionId) -> bool:
-    """Whether a finding of the secrets scan waits for a person's word."""
-    return findings.count(store, session) > 0

@@ -92,6 +92,10 @@ class Index:
             self._seen.popitem(last=False)
         return found
 
+    def holds(self, session: SessionId) -> bool:
+        """Whether a session is in memory with all its statements."""
+        return session in self._seen
+
     def news(self, store: Store, session: SessionId) -> Mapping[StatementId, StatementId | None]:
         """Look at a session again and return the statements that were not there when it was last told of."""
         known = self._seen.get(session)

@@ -90,6 +90,8 @@ class Workers:
         """What the person should know of this part, as a sentence."""
         self.on_step: list[Callable[[SessionId], None]] = []
         """Called after each durable step of a session."""
+        self.on_person: list[Callable[[SessionId], None]] = []
+        """Called whenever a person is at a session here: attaches to it, prompts it, answers it, has it go on."""
         self.environment_for: Callable[[SessionId], Mapping[str, str] | None] = lambda _: None
         """The environment of commands where no terminal handed one over; called in a thread. None: the daemon's."""
 
@@ -296,7 +298,7 @@ class Workers:
     ) -> Begun:
         """As `hhd.node.runs.Runs.go_on`."""
         self._insist_on_going()
-        session = await self._session(name)
+        session = self._at(await self._session(name))
         around = None if environment is None else dict(environment)
         if head is not None:
             chosen = head
@@ -315,7 +317,7 @@ class Workers:
     async def attach(self, name: str, position: int | None = 0, by: str = "") -> AsyncIterator[dict[str, object]]:
         """As `hhd.node.runs.Runs.attach`."""
         found = await self._found(name)
-        going = self._going(found.id)
+        going = self._going(self._at(found.id))
         seat = going.audience.sit(by)
         try:
             async for event in self._told(going, found, seat, position):
@@ -378,7 +380,7 @@ class Workers:
         if not text.strip() or len(text.encode("utf-8", "replace")) > LIVE_TEXT_BYTES_MAX:
             raise UsageError(f"Words are at least one, and at most {LIVE_TEXT_BYTES_MAX // 1024} KiB of text.")
         self._insist_on_going()
-        going = self._going(await self._session(name))
+        going = self._going(self._at(await self._session(name)))
         by = named(by)
         word = Word(text, asyncio.get_running_loop().create_future())
         if len(going.unheard) >= WORDS_WAITING_MAX:
@@ -427,7 +429,7 @@ class Workers:
         if len(message.encode("utf-8", "replace")) > LIVE_TEXT_BYTES_MAX:
             raise UsageError(f"Words with an answer are at most {LIVE_TEXT_BYTES_MAX // 1024} KiB of text.")
         self._insist_on_going()
-        going, by = self._going(await self._session(name)), named(by)
+        going, by = self._going(self._at(await self._session(name))), named(by)
         session, ask = going.session.hex(), going.ask
         if not isinstance(ask, live.Question) or ask.id != id:
             return Counted(session=session, counted=False, by=going.settled_by.get(id, ""))
@@ -641,6 +643,12 @@ class Workers:
     def _insist_on_going(self) -> None:
         if self._stopping:
             raise RefusedError("The daemon is ending, so this was not done; nothing was changed.")
+
+    def _at(self, session: SessionId) -> SessionId:
+        """A person is at a session."""
+        for hear in self.on_person:
+            hear(session)
+        return session
 
     def _going(self, session: SessionId) -> Going:
         going = self._goings.get(session)

@@ -143,20 +143,10 @@ class Arrived:
         kept = list(found.items())[-8:]  # Openings of a store that a release was taken in: eight go back far enough.
         self._rows.put(RECORDS_HAD, session, device, encode([[one, b"".join(sorted(ids))] for one, ids in kept]))
 
-    def denied(self, session: SessionId) -> frozenset[StatementId]:
-        """Return the tokens that this device had before its store was rolled back, as a peer said."""
-        raw = self._rows.get(RECORDS_HAD, session, b"denied") or b""
-        return frozenset(StatementId(one) for one in _ids(raw))
-
-    def deny(self, session: SessionId, records: Iterable[StatementId]) -> None:
-        """Note such tokens."""
-        self._rows.put(RECORDS_HAD, session, b"denied", b"".join(sorted({*self.denied(session), *records})))
-
     def forget(self, session: SessionId) -> None:
         """The session is removed; within a transaction."""
         for table in (LEVEL, KNOWING):
             self._rows.delete(table, b"", session)
-        self._rows.delete(RECORDS_HAD, session, b"denied")
 
 
 def read_payload(raw: bytes) -> Payload:

@@ -316,6 +316,10 @@ class Part:
         answered = self.around.answered & others
         return not answered or bool((self.around.connected & others) - answered)
 
+    def waits(self, now_ms: int) -> Refusal | None:
+        """Why an effect, or a release, waits for what others know; None: it does not."""
+        return self._waits(now_ms)
+
     def _waits(self, now_ms: int) -> Refusal | None:
         if not self._asks_others():
             return None

@@ -1,0 +1,49 @@
+"""How it stands with sync, as the verbs answer it."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+
+@dataclass(frozen=True, kw_only=True)
+class Flow:
+    """One linked device: bytes of messages since the daemon began; sessions that it has not as they are here; content
+    that it was asked for; why it takes none, empty if it does."""
+
+    device: str
+    sent: int
+    received: int
+    behind: int
+    waiting: int
+    holding: str
+
+
+@dataclass(frozen=True, kw_only=True)
+class Held:
+    """A session that waits for a person's word before it goes to a device the first time."""
+
+    session: str
+    device: str
+
+
+@dataclass(frozen=True, kw_only=True)
+class Freshness:
+    """How far one device is with one session: its newest checkpoint, None if none is known; whether it has all."""
+
+    device: str
+    checkpoint: str | None
+    level: bool
+    linked: bool
+
+
+@dataclass(frozen=True, kw_only=True)
+class Syncings:
+    """All of it. `paused`, `frugal`, `holding`: why content is not taken, coalesced, or cannot be taken; empty: no."""
+
+    paused: str
+    frugal: str
+    holding: str
+    wanted: int
+    flows: tuple[Flow, ...]
+    held: tuple[Held, ...]
+    trouble: str

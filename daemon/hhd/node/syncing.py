@@ -1,0 +1,506 @@
+"""The part of the daemon that syncs: the engine in a thread of its own, its messages over the links to other devices.
+
+    await syncing.wait_synced(session, device)     all that is here now is durable there
+    syncing.acknowledged(session)                  who has which checkpoint of it, content and all
+
+Each side opens two channels of a link and sends on those; it hears on the ones that the peer opened. What is said on
+"sync" goes first; content goes on "pages", a part at a time, as fast as the link takes it.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import contextlib
+import logging
+import time
+from collections import deque
+from collections.abc import AsyncIterator, Awaitable, Callable, Iterable
+from dataclasses import dataclass, field
+from typing import Protocol, TypeVar
+
+from hhd.base.errors import UserError
+from hhd.identity.key import Identity
+from hhd.node import around
+from hhd.node.answers.syncing import Flow, Freshness, Held, Syncings
+from hhd.node.lanes import Lane
+from hhd.node.registry_link import RegistryLink
+from hhd.node.service import Verb
+from hhd.node.syncing_engine import Engine, Out
+from hhd.node.syncing_wishes import Wishes
+from hhd.store.store import Store
+from hhd.transports.link import Channel, Link, LinkError
+from hhd_protocol.crypto import device_text
+from hhd_protocol.errors import FormatError
+from hhd_protocol.ids import CheckpointId, DeviceId, Incarnation, SessionId, StatementId
+
+log = logging.getLogger("hhd.sync")
+T = TypeVar("T")
+
+SYNC, PAGES = "sync", "pages"
+REST_SECONDS = 4.0
+"""Without work for so long, the store is let go of."""
+LOOK_SECONDS = 2.0
+"""How often it is looked whether another process wrote to the store; a step of a session here is told at once."""
+LOOK_SHARE = 20
+"""Of its own time, a look takes at most the twentieth part."""
+COALESCE_SECONDS = 30.0
+"""How long content waits on battery or a metered network: then it goes together."""
+
+
+class Peering(Protocol):
+    """Links to the other members (`hhd.node.peers`)."""
+
+    def link(self, device: DeviceId) -> Link | None:
+        """The link to a member."""
+
+    def serve(self, name: str, handler: Callable[[Channel, Link], Awaitable[None]]) -> None:
+        """Who serves channels of a name."""
+
+    def on_linked(self, attend: Callable[[Link], Awaitable[None]]) -> None:
+        """Who lives with each link."""
+
+
+class Members(Protocol):
+    """Who is a member now (`hhd.node.roll`)."""
+
+    def is_full(self, device: DeviceId) -> bool:
+        """Whether a device may read everything."""
+
+    def on_change(self, heard: Callable[[], None]) -> Callable[[], None]:
+        """Hear of changes."""
+
+
+class Running(Protocol):
+    """Sessions that run here (`hhd.node.workers`)."""
+
+    on_step: list[Callable[[SessionId], None]]
+    on_person: list[Callable[[SessionId], None]]
+
+    def looked_again(self, session: SessionId) -> None:
+        """It may not be this device's any more."""
+
+    def running(self) -> Iterable[SessionId]:
+        """The sessions that have a process."""
+
+
+@dataclass(eq=False)
+class _Way:
+    """What goes out to one peer: messages in order, and whether there is content to send."""
+
+    link: Link
+    messages: deque[bytes] = field(default_factory=deque)
+    stir: asyncio.Event = field(default_factory=asyncio.Event)
+    content: asyncio.Event = field(default_factory=asyncio.Event)
+    since: float = field(default_factory=time.monotonic)
+    heard: float = field(default_factory=time.monotonic)
+
+
+class Syncing:
+    """See above. `frugal`: asked whether content is to be coalesced now, and why."""
+
+    def __init__(
+        self,
+        *,
+        me: Identity,
+        peers: Peering,
+        members: Members,
+        workers: Running,
+        opened: Callable[[], Store],
+        random: Callable[[int], bytes],
+        frugal: Callable[[], str] = lambda: "",
+        session_bytes_max: int | None = None,
+    ) -> None:
+        self._peers, self._members, self._workers, self._me = peers, members, workers, me
+        self._frugal = frugal
+        self._lane = Lane("sync")
+        self._wishes = Wishes(me.id)
+        self._registry = RegistryLink()
+        self._engine = Engine(
+            opened,
+            me,
+            now_ms=around.now_ms,
+            incarnation=Incarnation(random(16)),
+            screen=self._wishes,
+            session_bytes_max=session_bytes_max,
+        )
+        self._ways: dict[DeviceId, _Way] = {}
+        self._answered: set[DeviceId] = set()
+        self._alone: set[SessionId] = set()
+        self._woke_ms = around.now_ms()
+        self._clocks = around.clocks()
+        self._noticed: dict[SessionId, None] = {}
+        self._stir = asyncio.Event()
+        self._ready = asyncio.Event()
+        self._news = asyncio.Condition()
+        self._paused = ""
+        self._seen_ms: dict[DeviceId, int] = {}
+        self._worked = time.monotonic()
+        self._looked, self._look_cost = time.monotonic(), 0.0
+        self.trouble = ""
+        peers.serve(SYNC, self._hear)
+        peers.serve(PAGES, self._hear)
+        peers.serve("registry", self._hear_registry)
+        peers.on_linked(self._attend)
+        members.on_change(self._regroup)
+        workers.on_step.append(self._step)
+        workers.on_person.append(self._person)
+
+    # As a part
+
+    def verbs(self) -> dict[str, Verb]:
+        """As `hhd.app.syncing` asks them."""
+        return {
+            "sync_status": Verb(self.sync_status, changes=False),
+            "sync_pause": Verb(self.sync_pause, changes=True),
+            "sync_follow": Verb(self.sync_follow, changes=True),
+            "sync_fresh": Verb(self.sync_fresh, changes=False),
+            "sync_watch": Verb(self.sync_watch, changes=False),
+        }
+
+    async def run(self) -> None:
+        """Look at the store, then carry on."""
+        self._alone = set(self._workers.running())
+        self._say_around()
+        try:
+            await self._open()
+            while True:
+                with contextlib.suppress(TimeoutError):
+                    async with asyncio.timeout(self._until()):
+                        await self._stir.wait()
+                self._stir.clear()
+                await self._turn()
+        finally:
+            around.remove()
+            await asyncio.shield(self._lane.do(self._engine.rest))
+            self._lane.close()
+
+    async def stop(self) -> None:
+        """What was noticed goes out; what is under way is asked for again when the daemon is back."""
+        with contextlib.suppress(TimeoutError):
+            async with asyncio.timeout(2.0):
+                await self._turn()
+
+    async def _open(self) -> None:
+        while True:
+            try:
+                await self._act(self._engine.open)
+                self._ready.set()
+                self.trouble = ""
+                return
+            except UserError as error:
+                self.trouble = f"Nothing is synced: {error}"
+                log.warning("nothing is synced: %s", error)
+                await asyncio.sleep(30.0)
+
+    def _until(self) -> float:
+        """How long to wait for something to happen, in seconds."""
+        waits = [LOOK_SECONDS]
+        deadline = self._engine.deadline_ms()
+        if deadline is not None:
+            waits.append(max(0.0, (deadline - around.now_ms()) / 1000))
+        return max(0.02, min(waits))
+
+    async def _turn(self) -> None:
+        """What has become due."""
+        now = around.clocks()
+        if now.slept_since(self._clocks):
+            self._answered.clear()
+            self._woke_ms = around.now_ms()
+            self._alone = set(self._workers.running())
+            self._say_around()
+            await self._act(self._engine.woke)
+        self._clocks = now
+        while self._noticed:
+            session = next(iter(self._noticed))
+            del self._noticed[session]
+            await self._act(lambda session=session: self._engine.noticed(session))  # type: ignore[misc]
+        self._coalesce()
+        due = self._engine.deadline_ms()
+        if due is not None and around.now_ms() >= due:
+            await self._act(self._engine.ticked)
+        if time.monotonic() - self._looked > max(LOOK_SECONDS, LOOK_SHARE * self._look_cost):
+            await self._look()
+        if time.monotonic() - self._worked > REST_SECONDS:
+            await self._lane.do(self._engine.rest)
+
+    async def _look(self) -> None:
+        """Whether another process wrote to the store."""
+        self._looked = begin = time.monotonic()
+        if await self._lane.do(self._wishes.is_current) and not self._paused:
+            return
+        worked = self._worked
+        await self._act(self._engine.looked)
+        await self._act(self._engine.rescreened)
+        await self._say_registry()
+        self._worked = worked  # Looking is no work: the store may rest.
+        self._look_cost = time.monotonic() - begin
+
+    # What happens elsewhere
+
+    def _step(self, session: SessionId) -> None:
+        self._noticed[session] = None
+        self._stir.set()
+
+    def _person(self, session: SessionId) -> None:
+        """A person is at a session here."""
+        if session in self._alone:
+            self._alone.discard(session)
+            self._say_around()
+
+    def _regroup(self) -> None:
+        if self._ready.is_set():
+            asyncio.get_running_loop().create_task(self._regrouped())
+
+    async def _regrouped(self) -> None:
+        with contextlib.suppress(UserError):
+            await self._act(self._engine.regrouped)
+
+    # Links
+
+    async def _attend(self, link: Link) -> None:
+        """Live with a link: say what there is to say, and send what was asked for."""
+        await self._ready.wait()
+        if not self._members.is_full(link.peer):
+            return
+        peer = link.peer
+        sync = await link.open(SYNC, urgent=True)
+        pages = await link.open(PAGES)
+        registry = await link.open("registry")
+        way = self._ways[peer] = _Way(link=link)
+        try:
+            self._say_around()
+            await self._act(lambda: self._engine.linked(peer))
+            async with asyncio.TaskGroup() as tasks:
+                tasks.create_task(self._say(way, sync))
+                tasks.create_task(self._send_content(peer, way, pages))
+                tasks.create_task(self._speak_registry(peer, registry))
+        except* LinkError:
+            pass
+        finally:
+            if self._ways.get(peer) is way:
+                del self._ways[peer]
+                self._answered.discard(peer)
+                self._say_around()
+                self._registry.lost(peer)
+                await asyncio.shield(self._lost(peer))
+
+    async def _lost(self, peer: DeviceId) -> None:
+        with contextlib.suppress(UserError):
+            await self._act(lambda: self._engine.lost(peer))
+
+    async def _say(self, way: _Way, channel: Channel) -> None:
+        while True:
+            while way.messages:
+                await channel.send(way.messages.popleft())
+            way.stir.clear()
+            if not way.messages:
+                await way.stir.wait()
+
+    async def _send_content(self, peer: DeviceId, way: _Way, channel: Channel) -> None:
+        while True:
+            await way.content.wait()
+            way.content.clear()
+            while (raw := await self._lane.do(lambda: self._engine.next_part(peer))) is not None:
+                self._worked = time.monotonic()
+                await channel.send(raw)
+
+    async def _hear(self, channel: Channel, link: Link) -> None:
+        """Take what a peer says on one of its channels."""
+        await self._ready.wait()
+        while (raw := await channel.receive()) is not None:
+            way = self._ways.get(link.peer)
+            if way is None or way.link is not link:
+                if not self._members.is_full(link.peer):
+                    raise FormatError("a device that may not read anything says something of sessions")
+                for _ in range(200):  # Its first word may be here before this side attends to the link.
+                    await asyncio.sleep(0.01)
+                    if (way := self._ways.get(link.peer)) is not None and way.link is link:
+                        break
+                else:
+                    return
+            way.heard = time.monotonic()
+            await self._act(lambda raw=raw: self._engine.heard(link.peer, raw))  # type: ignore[misc]
+
+    # The shared document
+
+    async def _hear_registry(self, channel: Channel, link: Link) -> None:
+        await self._ready.wait()
+        if not self._members.is_full(link.peer):
+            raise FormatError("a device that may not read anything says something of the shared document")
+        while (raw := await channel.receive()) is not None:
+            if await self._in_store(lambda store, raw=raw: self._registry.heard(store, link.peer, raw)):  # type: ignore[misc]
+                await self._act(self._engine.rescreened)
+            self._registry.stir()
+
+    async def _speak_registry(self, peer: DeviceId, channel: Channel) -> None:
+        stir = self._registry.met(peer)
+        while True:
+            stir.clear()
+            for raw in await self._in_store(lambda store: self._registry.to_say(store, peer)):
+                await channel.send(raw)
+            await stir.wait()
+
+    async def _say_registry(self) -> None:
+        changed = await self._in_store(self._registry.changed)
+        if changed:
+            self._registry.stir()
+
+    async def _in_store(self, act: Callable[[Store], T]) -> T:
+        return await self._lane.do(lambda: act(self._engine.store))
+
+    # The engine
+
+    async def _act(self, act: Callable[[], Out]) -> None:
+        """Have the engine do something, and do what comes of it."""
+        self._worked = time.monotonic()
+        self._carry(await self._lane.do(act))
+
+    def _carry(self, out: Out) -> None:
+        for peer, raw in out.messages:
+            if (way := self._ways.get(peer)) is not None:
+                way.messages.append(raw)
+                way.stir.set()
+        for peer in out.content:
+            if (way := self._ways.get(peer)) is not None and not self._coalescing():
+                way.content.set()
+        for peer, why in out.cuts:
+            log.warning("the link to device %s is cut: %s", device_text(peer), why)
+            if (way := self._ways.get(peer)) is not None:
+                way.link.cut(why)
+        if out.answered:
+            self._answered |= out.answered
+            self._say_around()
+        for session in out.fenced:
+            self._workers.looked_again(session)
+        if out.acknowledged or out.changed:
+            asyncio.get_running_loop().create_task(self._tell())
+
+    async def _tell(self) -> None:
+        async with self._news:
+            self._news.notify_all()
+
+    def _coalescing(self) -> bool:
+        return bool(self._frugal())
+
+    def _coalesce(self) -> None:
+        """Let content go, once in a while, or at once where nothing is to be spared."""
+        frugal = self._coalescing()
+        self._engine.eager = not frugal
+        for way in self._ways.values():
+            if not frugal or time.monotonic() - way.since > COALESCE_SECONDS:
+                way.since = time.monotonic()
+                way.content.set()
+
+    def _say_around(self) -> None:
+        around.write(
+            around.Told(
+                woke_ms=self._woke_ms,
+                connected=frozenset(self._ways),
+                answered=frozenset(self._answered & self._ways.keys()),
+                alone=frozenset(self._alone),
+            )
+        )
+
+    # Questions of other parts
+
+    async def fresh(self, session: SessionId, device: DeviceId) -> bool:
+        """Whether everything that is here of a session is durable at `device`, as it said."""
+        await self._ready.wait()
+        if session in self._noticed:
+            del self._noticed[session]
+            await self._act(lambda: self._engine.noticed(session))
+        return await self._lane.do(lambda: self._engine.fresh(session, device))
+
+    async def wait_synced(self, session: SessionId, device: DeviceId, deadline: float | None = None) -> None:
+        """Return once all that is durable here of a session now is durable at `device`.
+
+        `deadline`: of the loop's clock; raises TimeoutError after it.
+        """
+        async with asyncio.timeout_at(deadline):
+            await self._act(lambda: self._engine.noticed(session))
+            while not await self.fresh(session, device):
+                with contextlib.suppress(TimeoutError):
+                    async with asyncio.timeout(1.0), self._news:
+                        await self._news.wait()
+
+    async def acknowledged(self, session: SessionId) -> dict[DeviceId, CheckpointId]:
+        """Return by device the newest checkpoint of a session that it has, content and all, as far as it said."""
+        await self._ready.wait()
+        return await self._lane.do(lambda: self._engine.acknowledged(session))
+
+    # Verbs
+
+    async def sync_status(self) -> Syncings:
+        """How it stands with each device, and with each session that not every device has."""
+        return await self._lane.do(self._status)
+
+    def _status(self) -> Syncings:
+        flows = []
+        for peer, one in self._engine.machine.peers.items():
+            counted = self._engine.counted[peer]
+            flows.append(
+                Flow(
+                    device=device_text(peer),
+                    sent=counted.sent,
+                    received=counted.received,
+                    behind=self._engine.machine.behind(peer),
+                    waiting=self._engine.machine.wants.waits_for(peer),
+                    holding=one.holding.get(None, ""),
+                )
+            )
+        held = [Held(session=session.hex(), device=device_text(peer)) for session, peer in self._wishes.held()]
+        return Syncings(
+            paused=self._paused,
+            frugal=self._frugal(),
+            holding=self._engine.machine.holding.get(None, ""),
+            wanted=len(self._engine.machine.wants),
+            flows=tuple(flows),
+            held=tuple(held),
+            trouble=self.trouble,
+        )
+
+    async def sync_pause(self, paused: bool) -> Syncings:
+        """Take no content until it is resumed; records and intents go on."""
+        self._paused = "its person paused it" if paused else ""
+        await self._act(lambda: self._engine.hold(self._paused))
+        return await self.sync_status()
+
+    async def sync_follow(self, session: str, device: str, follow: bool) -> int:
+        """Have `device` keep a copy of a session, or not; "" is every session. Returns how many it was said of."""
+        said = await self._in_store(
+            lambda store: self._wishes.follow(store, bytes.fromhex(session), bytes.fromhex(device), follow)
+        )
+        await self._act(self._engine.rescreened)
+        await self._say_registry()
+        return said
+
+    async def sync_fresh(self, session: str) -> tuple[Freshness, ...]:
+        """Which devices have all that is here of a session, the newest checkpoint that each has."""
+        id = _id(session)
+        known = await self.acknowledged(id)
+        found = []
+        for device in {*known, *self._ways}:
+            checkpoint = known.get(device)
+            found.append(
+                Freshness(
+                    device=device_text(device),
+                    checkpoint=None if checkpoint is None else checkpoint.hex(),
+                    level=await self.fresh(id, device),
+                    linked=device in self._ways,
+                )
+            )
+        return tuple(found)
+
+    async def sync_watch(self) -> AsyncIterator[Syncings]:
+        """Say how it stands whenever that changes, twice a second at most."""
+        before: Syncings | None = None
+        while True:
+            now = await self.sync_status()
+            if now != before:
+                yield now
+                before = now
+            await asyncio.sleep(0.5)
+
+
+def _id(text: str) -> SessionId:
+    return SessionId(StatementId(bytes.fromhex(text)))
