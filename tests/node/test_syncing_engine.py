@@ -311,7 +311,6 @@ def test_a_restored_store_is_told_what_it_had_and_waits_for_a_takeover(tmp_path:
         alice["laptop"].store.close()
         shutil.copytree(tmp_path / "laptop", tmp_path / "backup")
         alice.restart("laptop")
-        work.line = None
         work.step()
         alice.link("laptop", "desktop")
         assert alice.pump()

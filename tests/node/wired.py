@@ -15,6 +15,7 @@ from pathlib import Path
 from tests.node.circles import NOW, Owned, identity
 from tests.store.conftest import Memory
 
+from hhd.identity.key import Identity
 from hhd.node import programs, sessions
 from hhd.node.doors import Doors
 from hhd.node.group import Membership
@@ -176,41 +177,29 @@ class Person:
 
     def takes_over(self, name: str, session: SessionId) -> None:
         """The device takes the session, to go on from its main head."""
-        store, me = self[name].store, self[name].owned.me
-        with store.transaction():
-            doors = Doors(store, me, session)
-            view = doors.part.known.view
-            assert view.token is not None and view.main is not None
-            pen = Pen(store, me, session, doors)
-            pen.takeover(
-                prev=view.token.id,
-                number=view.token.number + 1,
-                head=CheckpointId(view.main),
-                reason="a person said so",
-            )
+        Grown(self[name].store, self[name].owned.me, session, Memory(0)).takes_over()
 
 
 @dataclass
-class Work:
-    """Somebody works on a session at a device: memory that changes, words that are said."""
+class Grown:
+    """A session that is worked on in one store: memory that changes, words that are said."""
 
-    person: Person
-    name: str
+    store: Store
+    me: Identity
     session: SessionId
     memory: Memory
     line: Line | None = None
 
-    def step(self, changed: list[int] | None = None, said: bytes = b"", *, tell: bool = True) -> CheckpointId:
+    def step(self, changed: list[int] | None = None, said: bytes = b"") -> CheckpointId:
         """One checkpoint, signed under the token that this device has."""
         numbers = self.memory.edit(4) if changed is None else changed
-        one = self.person[self.name]
-        store, me = one.store, one.owned.me
+        store = self.store
         with store.transaction():
-            doors = Doors(store, me, self.session)
+            doors = Doors(store, self.me, self.session)
             assert doors.may_append() is None, doors.may_append()
             token, main = doors.part.known.view.token, doors.part.known.view.main
             assert token is not None
-            pen = Pen(store, me, self.session, doors)
+            pen = Pen(store, self.me, self.session, doors)
             signed: list[Signed] = []
 
             def sign(bare: Checkpoint) -> bytes:
@@ -219,12 +208,37 @@ class Work:
 
             if self.line is None or self.line.head != main:
                 self.line = Line(store, self.session, None if main is None else CheckpointId(main))
-            made = self.line.checkpoint(
-                snapshot=self.memory.snapshot(),
-                changed=numbers,
-                logs={"words": said} if said else {},
-                sign=sign,
+            return self.line.checkpoint(
+                snapshot=self.memory.snapshot(), changed=numbers, logs={"words": said} if said else {}, sign=sign
             )
+
+    def takes_over(self) -> None:
+        """This device takes the session, to go on from its main head."""
+        with self.store.transaction():
+            doors = Doors(self.store, self.me, self.session)
+            view = doors.part.known.view
+            assert view.token is not None and view.main is not None
+            pen = Pen(self.store, self.me, self.session, doors)
+            number, head = view.token.number + 1, CheckpointId(view.main)
+            pen.takeover(prev=view.token.id, number=number, head=head, reason="a person said so")
+
+
+@dataclass
+class Work:
+    """Somebody works on a session at a device of `person`."""
+
+    person: Person
+    name: str
+    session: SessionId
+    memory: Memory
+    grown: Grown | None = None
+
+    def step(self, changed: list[int] | None = None, said: bytes = b"", *, tell: bool = True) -> CheckpointId:
+        """One checkpoint; the device's sync hears of it."""
+        one = self.person[self.name]
+        if self.grown is None or self.grown.store is not one.store:
+            self.grown = Grown(one.store, one.owned.me, self.session, self.memory)
+        made = self.grown.step(changed, said)
         if tell:
             self.person.noticed(self.name, self.session)
         return made

@@ -105,8 +105,8 @@ def around() -> Around:
     """What the daemon says of other devices; raises RefusedError where none runs."""
     from hhd.node.answers.peers import Around
 
-    with _daemon() as asking:
-        return asking.ask("peers", Around, changes=False)
+    with asking() as daemon:
+        return daemon.ask("peers", Around, changes=False)
 
 
 def add(address: str) -> Around:
@@ -122,12 +122,12 @@ def remove(address: str) -> Around:
 def _changed(verb: str, address: str) -> Around:
     from hhd.node.answers.peers import Around
 
-    with _daemon() as asking:
-        return asking.ask(verb, Around, address=address)
+    with asking() as daemon:
+        return daemon.ask(verb, Around, address=address)
 
 
 @contextmanager
-def _daemon() -> Iterator[Asking]:
+def asking() -> Iterator[Asking]:
     """A connection to the daemon, which alone knows other devices."""
     from hhd.base.errors import RefusedError
     from hhd.node.asking import Asking
@@ -143,19 +143,19 @@ def pair_show(role: str) -> Generator[PairingStep, None, None]:
     """Show a code, and tell of what comes of it; raises RefusedError, UncertainError."""
     from hhd.node.answers.pairing import PairingStep
 
-    with _daemon() as asking:
-        yield from asking.stream("pair_show", PairingStep, role=role)
+    with asking() as daemon:
+        yield from daemon.stream("pair_show", PairingStep, role=role)
 
 
 def pair_with(code: str, *, host: str | None, role: str) -> Generator[PairingStep, None, None]:
     """Pair with the device that shows `code`; raises UsageError, RefusedError, UncertainError."""
     from hhd.node.answers.pairing import PairingStep
 
-    with _daemon() as asking:
-        yield from asking.stream("pair_with", PairingStep, code=code, host=host, role=role)
+    with asking() as daemon:
+        yield from daemon.stream("pair_with", PairingStep, code=code, host=host, role=role)
 
 
 def pair_answer(yes: bool) -> bool:
     """Answer the question of the pairing that is under way; False where none waits any more."""
-    with _daemon() as asking:
-        return asking.ask("pair_answer", bool, yes=yes)
+    with asking() as daemon:
+        return daemon.ask("pair_answer", bool, yes=yes)

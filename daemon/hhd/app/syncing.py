@@ -4,8 +4,13 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
+from hhd.app import peering
+
 if TYPE_CHECKING:
+    from collections.abc import Iterator
+
     from hhd.identity.key import Identity
+    from hhd.node.answers.syncing import Followed, FreshnessOf, Syncings
     from hhd.node.peers import Peers
     from hhd.node.syncing import Syncing
     from hhd.node.workers import Workers
@@ -30,10 +35,50 @@ def part(me: Identity, peers: Peers, workers: Workers) -> Syncing:
     return Syncing(
         me=me,
         peers=peers,
-        members=peers.roll,
+        roll=peers.roll,
         workers=workers,
         opened=opened,
         random=os.urandom,
         frugal=frugal.Frugal(battery=chosen.spare_battery).why,
         session_bytes_max=chosen.session_bytes_max or None,
     )
+
+
+def status() -> Syncings:
+    """How it stands; raises RefusedError where no daemon runs."""
+    from hhd.node.answers.syncing import Syncings
+
+    with peering.asking() as daemon:
+        return daemon.ask("sync_status", Syncings, changes=False)
+
+
+def watch() -> Iterator[Syncings]:
+    """The same, whenever it changes."""
+    from hhd.node.answers.syncing import Syncings
+
+    with peering.asking() as daemon:
+        yield from daemon.stream("sync_watch", Syncings)
+
+
+def pause(paused: bool) -> Syncings:
+    """Take content from others, or none."""
+    from hhd.node.answers.syncing import Syncings
+
+    with peering.asking() as daemon:
+        return daemon.ask("sync_pause", Syncings, paused=paused)
+
+
+def freshness(name: str) -> FreshnessOf:
+    """Which devices have a session."""
+    from hhd.node.answers.syncing import FreshnessOf
+
+    with peering.asking() as daemon:
+        return daemon.ask("sync_fresh", FreshnessOf, changes=False, name=name)
+
+
+def follow(name: str | None, device: str, follow: bool) -> Followed:
+    """Let a device have a session (None: every one), or not."""
+    from hhd.node.answers.syncing import Followed
+
+    with peering.asking() as daemon:
+        return daemon.ask("sync_follow", Followed, name=name, device=device, follow=follow)

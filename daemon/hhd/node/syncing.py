@@ -20,9 +20,12 @@ from typing import Protocol, TypeVar
 
 from hhd.base.errors import UserError
 from hhd.identity.key import Identity
-from hhd.node import around
-from hhd.node.answers.syncing import Flow, Freshness, Held, Syncings
+from hhd.node import around, naming
+from hhd.node.answers.syncing import Flow, Followed, Freshness, FreshnessOf, Held, Syncings
+from hhd.node.devices import Devices
 from hhd.node.lanes import Lane
+from hhd.node.members import members
+from hhd.node.registry import device_names
 from hhd.node.registry_link import RegistryLink
 from hhd.node.service import Verb
 from hhd.node.syncing_engine import Engine, Out
@@ -31,7 +34,7 @@ from hhd.store.store import Store
 from hhd.transports.link import Channel, Link, LinkError
 from hhd_protocol.crypto import device_text
 from hhd_protocol.errors import FormatError
-from hhd_protocol.ids import CheckpointId, DeviceId, Incarnation, SessionId, StatementId
+from hhd_protocol.ids import CheckpointId, DeviceId, Incarnation, SessionId
 
 log = logging.getLogger("hhd.sync")
 T = TypeVar("T")
@@ -103,14 +106,14 @@ class Syncing:
         *,
         me: Identity,
         peers: Peering,
-        members: Members,
+        roll: Members,
         workers: Running,
         opened: Callable[[], Store],
         random: Callable[[int], bytes],
         frugal: Callable[[], str] = lambda: "",
         session_bytes_max: int | None = None,
     ) -> None:
-        self._peers, self._members, self._workers, self._me = peers, members, workers, me
+        self._peers, self._members, self._workers, self._me = peers, roll, workers, me
         self._frugal = frugal
         self._lane = Lane("sync")
         self._wishes = Wishes(me.id)
@@ -141,7 +144,7 @@ class Syncing:
         peers.serve(PAGES, self._hear)
         peers.serve("registry", self._hear_registry)
         peers.on_linked(self._attend)
-        members.on_change(self._regroup)
+        roll.on_change(self._regroup)
         workers.on_step.append(self._step)
         workers.on_person.append(self._person)
 
@@ -435,12 +438,14 @@ class Syncing:
         return await self._lane.do(self._status)
 
     def _status(self) -> Syncings:
+        names = self._devices()
         flows = []
         for peer, one in self._engine.machine.peers.items():
             counted = self._engine.counted[peer]
             flows.append(
                 Flow(
                     device=device_text(peer),
+                    name=names.named(peer),
                     sent=counted.sent,
                     received=counted.received,
                     behind=self._engine.machine.behind(peer),
@@ -448,7 +453,10 @@ class Syncing:
                     holding=one.holding.get(None, ""),
                 )
             )
-        held = [Held(session=session.hex(), device=device_text(peer)) for session, peer in self._wishes.held()]
+        held = [
+            Held(session=session.hex(), device=device_text(peer), name=names.named(peer))
+            for session, peer in self._wishes.held()
+        ]
         return Syncings(
             paused=self._paused,
             frugal=self._frugal(),
@@ -459,37 +467,48 @@ class Syncing:
             trouble=self.trouble,
         )
 
+    def _devices(self) -> Devices:
+        store = self._engine.store
+        return Devices(me=self._me.id, members=members(store, self._me), names=device_names(store.shared)[0])
+
     async def sync_pause(self, paused: bool) -> Syncings:
         """Take no content until it is resumed; records and intents go on."""
         self._paused = "its person paused it" if paused else ""
         await self._act(lambda: self._engine.hold(self._paused))
         return await self.sync_status()
 
-    async def sync_follow(self, session: str, device: str, follow: bool) -> int:
-        """Have `device` keep a copy of a session, or not; "" is every session. Returns how many it was said of."""
-        said = await self._in_store(
-            lambda store: self._wishes.follow(store, bytes.fromhex(session), bytes.fromhex(device), follow)
-        )
+    async def sync_follow(self, name: str | None, device: str, follow: bool) -> Followed:
+        """Let `device` have a session (None: every one, those to come too), or keep it back."""
+
+        def wish(store: Store) -> Followed:
+            devices = self._devices()
+            target = naming.device(devices.all(), device)
+            session = None if name is None else naming.session(store, name).id
+            count = self._wishes.follow(store, session, target, follow)
+            shown = "" if session is None else session.hex()
+            return Followed(session=shown, device=device_text(target), name=devices.named(target), sessions=count)
+
+        done = await self._in_store(wish)
         await self._act(self._engine.rescreened)
         await self._say_registry()
-        return said
+        return done
 
-    async def sync_fresh(self, session: str) -> tuple[Freshness, ...]:
-        """Which devices have all that is here of a session, the newest checkpoint that each has."""
-        id = _id(session)
-        known = await self.acknowledged(id)
-        found = []
-        for device in {*known, *self._ways}:
-            checkpoint = known.get(device)
-            found.append(
-                Freshness(
-                    device=device_text(device),
-                    checkpoint=None if checkpoint is None else checkpoint.hex(),
-                    level=await self.fresh(id, device),
-                    linked=device in self._ways,
-                )
+    async def sync_fresh(self, name: str) -> FreshnessOf:
+        """Which devices have all that is here of a session, and the newest checkpoint that each has."""
+        session = (await self._in_store(lambda store: naming.session(store, name))).id
+        known = await self.acknowledged(session)
+        names = await self._lane.do(self._devices)
+        found = [
+            Freshness(
+                device=device_text(device),
+                name=names.named(device),
+                checkpoint=None if device not in known else known[device].hex(),
+                level=await self.fresh(session, device),
+                linked=device in self._ways,
             )
-        return tuple(found)
+            for device in sorted({*known, *self._ways})
+        ]
+        return FreshnessOf(session=session.hex(), devices=tuple(found))
 
     async def sync_watch(self) -> AsyncIterator[Syncings]:
         """Say how it stands whenever that changes, twice a second at most."""
@@ -500,7 +519,3 @@ class Syncing:
                 yield now
                 before = now
             await asyncio.sleep(0.5)
-
-
-def _id(text: str) -> SessionId:
-    return SessionId(StatementId(bytes.fromhex(text)))

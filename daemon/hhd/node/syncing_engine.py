@@ -224,23 +224,27 @@ class Engine:
     def noticed(self, session: SessionId) -> Out:
         """Somebody on this device added to a session."""
         self.store.families.reread()
+        return self._compared_again(session, Out())
+
+    def _compared_again(self, session: SessionId, out: Out) -> Out:
+        """Tell peers what is new of a session or, where that is not known, have them find out."""
+        held = self.index.holds(session)
         self._screen_one(session)
         fresh = self.index.news(self.store, session)
-        return self._happens(self._changed(session, fresh, None))
+        event = self._changed(session, fresh, None)
+        _joined(out, self._happens(event))
+        if not held and event.digest is not None:
+            for peer in self.machine.peers.values():
+                peer.asked_ms = -(10**9)
+            _joined(out, self._happens(happenings.Tick()))
+        return out
 
     def looked(self) -> Out:
         """Look whether others wrote to the store without a word, and tell of it."""
         self.store.families.reread()
         out = Out()
         for session in self.index.changed(self.store):
-            held = self.index.holds(session)
-            self._screen_one(session)
-            fresh = self.index.news(self.store, session)
-            event = self._changed(session, fresh, None)
-            _joined(out, self._happens(event))
-            if not held and event.digest is not None:  # Peers find what is new by comparing.
-                for peer in self.machine.peers.values():
-                    peer.asked_ms = -(10**9)
+            self._compared_again(session, out)
         return _joined(out, self._happens(happenings.Tick()))
 
     def ticked(self) -> Out:

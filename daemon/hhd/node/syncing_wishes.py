@@ -14,7 +14,7 @@ from typing import TYPE_CHECKING
 from hhd.node import findings
 from hhd.store.errors import DamagedStoreError
 from hhd.store.store import Store
-from hhd_protocol.ids import DeviceId, SessionId, StatementId
+from hhd_protocol.ids import DeviceId, SessionId
 
 if TYPE_CHECKING:
     from hhd.registry.registry import Registry
@@ -66,19 +66,19 @@ class Wishes:
             for session in sorted(sessions):
                 yield session, device
 
-    def follow(self, store: Store, session: bytes, device: bytes, follow: bool) -> int:
-        """Say whether `device` is to have a session (empty: every one, those to come too)."""
+    def follow(self, store: Store, session: SessionId | None, device: DeviceId, follow: bool) -> int:
+        """Say whether `device` is to have a session (None: every one, those to come too); of how many it was said."""
         from hhd.node import registry
 
-        target = DeviceId(device)
-        sessions = [SessionId(StatementId(session))] if session else store.sessions()
+        sessions = store.sessions() if session is None else [session]
         word = _LET if follow else _BACK
         with store.transaction():
-            if not session:
+            if session is None:
                 store.rows.put(TABLE, device, b"*", word)
+            document = registry.opened(store)
             for one in sessions:
                 store.rows.put(TABLE, device, one, word)
-                registry.opened(store).wish(one, target, follow)
+                document.wish(one, device, follow)
         return len(sessions)
 
     def is_current(self) -> bool:

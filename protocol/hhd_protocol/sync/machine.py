@@ -228,7 +228,7 @@ class Sync:
         match message:
             case Hello():
                 self.wants.met(peer)
-                return [*self._asked(peer, message), *self._ask_for_content(now_ms)]
+                return [*self._asked(peer, message, now_ms), *self._ask_for_content(now_ms)]
             case Buckets(round=round, bits=bits, digests=theirs):
                 return self._entries(peer, bits, theirs) if round == one.round else []
             case Entries():
@@ -282,7 +282,7 @@ class Sync:
             case _:
                 return [Take(peer=peer, message=message)]
 
-    def _asked(self, peer: DeviceId, hello: Hello) -> list[Output]:
+    def _asked(self, peer: DeviceId, hello: Hello, now_ms: int) -> list[Output]:
         one = self.peers[peer]
         if hello.version < VERSION:
             return [Cut(peer=peer, why="it speaks a version of sync that is not known here")]
@@ -304,7 +304,10 @@ class Sync:
         one.level = False
         bits = compare.bits_for(max(len(mine), hello.count))
         digests = b"".join(compare.bucket_digests(mine, bits))
-        return [Send(peer=peer, message=Buckets(round=hello.round, bits=bits, digests=digests))]
+        outputs: list[Output] = [Send(peer=peer, message=Buckets(round=hello.round, bits=bits, digests=digests))]
+        if one.answered >= one.round:  # It may have what is not here: ask in turn.
+            outputs += self._hello(peer, now_ms)
+        return outputs
 
     def _entries(self, peer: DeviceId, bits: int, theirs: bytes) -> list[Output]:
         """The peer told of its buckets: say what is here in those that differ."""

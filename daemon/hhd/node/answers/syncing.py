@@ -11,6 +11,7 @@ class Flow:
     that it was asked for; why it takes none, empty if it does."""
 
     device: str
+    name: str
     sent: int
     received: int
     behind: int
@@ -24,6 +25,7 @@ class Held:
 
     session: str
     device: str
+    name: str
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -31,6 +33,7 @@ class Freshness:
     """How far one device is with one session: its newest checkpoint, None if none is known; whether it has all."""
 
     device: str
+    name: str
     checkpoint: str | None
     level: bool
     linked: bool
@@ -47,3 +50,21 @@ class Syncings:
     flows: tuple[Flow, ...]
     held: tuple[Held, ...]
     trouble: str
+
+
+@dataclass(frozen=True, kw_only=True)
+class FreshnessOf:
+    """How far other devices are with one session."""
+
+    session: str
+    devices: tuple[Freshness, ...]
+
+
+@dataclass(frozen=True, kw_only=True)
+class Followed:
+    """What was wished: of one session, or ("") of every one, which are `sessions` now."""
+
+    session: str
+    device: str
+    name: str
+    sessions: int

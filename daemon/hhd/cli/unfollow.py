@@ -1,0 +1,5 @@
+"""The command `hhd unfollow`: see `hhd.cli.follow`."""
+
+from hhd.cli.follow import unfollow as command
+
+__all__ = ["command"]

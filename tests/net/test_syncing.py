@@ -1,0 +1,104 @@
+"""Two real daemons keep a person's sessions the same: sealed, as they are made, and whole again after any cut."""
+
+from __future__ import annotations
+
+import json
+import os
+import signal
+from collections.abc import Iterator
+from contextlib import contextmanager
+
+import pytest
+from tests.net.conftest import LabMaker
+from tests.net.lab import Host
+from tests.net.paired import at, linked, pair, until
+from tests.node.wired import Grown
+from tests.store.conftest import Memory
+
+from hhd.node import programs, sessions, store
+from hhd.store.check import Check
+from hhd_protocol.ids import SessionId
+
+pytestmark = pytest.mark.netns
+PHRASE = b"the heron stands in the reeds at dawn"
+
+
+@contextmanager
+def session_on(host: Host, prompt: str = "mend the parser") -> Iterator[tuple[SessionId, Grown]]:
+    """A session that this process works on, as a command of that host would."""
+    with at(host) as me, store.opened(me) as opened:
+        session = sessions.create(opened, me, program="agent", args=programs.encode_args({"prompt": prompt}))
+    with at(host) as me, store.opened(me) as opened:
+        yield session, Grown(opened, me, session, Memory(60))
+
+
+def listed(host: Host) -> dict[str, dict[str, object]]:
+    """What `hhd ls` shows there, by id."""
+    return {one["id"]: one for one in json.loads(host.hhd("ls", "--json").stdout)["sessions"]}
+
+
+def checkpoints(host: Host, session: SessionId) -> int:
+    """How many checkpoints of a session a host has, content and all."""
+    with at(host) as me, store.opened(me) as opened:
+        if session not in opened.sessions():
+            return 0
+        return len(opened.checkpoint_ids(session))
+
+
+def test_a_session_is_on_the_other_device_as_it_is_made_and_nothing_of_it_is_readable_on_the_wire(
+    lab: LabMaker,
+) -> None:
+    with lab("laptop", "desktop") as net:
+        laptop, desktop = net["laptop"], net["desktop"]
+        pair(net, "laptop", "desktop")
+        with net.capture("laptop") as frames, laptop.daemon(), desktop.daemon():
+            until(lambda: linked(laptop) == {"desktop"})
+            with session_on(laptop, PHRASE.decode()) as (session, work):
+                for number in range(5):
+                    work.step(said=PHRASE + b" %d\n" % number)
+                until(lambda: checkpoints(desktop, session) == checkpoints(laptop, session) == 6)
+            shown = listed(desktop)[session.hex()]
+            assert shown["title"] == PHRASE.decode() and shown["heads"] == 1
+        wire = b"".join(frames)
+        assert len(wire) > 50_000 and PHRASE not in wire
+        with at(desktop) as me, store.opened(me) as opened:
+            assert not Check(opened).run().findings
+
+
+def test_heads_made_apart_show_up_on_both_within_one_exchange(lab: LabMaker) -> None:
+    with lab("laptop", "desktop") as net:
+        laptop, desktop = net["laptop"], net["desktop"]
+        pair(net, "laptop", "desktop")
+        with laptop.daemon(), desktop.daemon(), session_on(laptop) as (session, work):
+            work.step()
+            until(lambda: checkpoints(desktop, session) == 2)
+            net.cut("laptop")
+            until(lambda: not linked(laptop) and not linked(desktop), 60)
+            with at(desktop) as me, store.opened(me) as opened:
+                there = Grown(opened, me, session, work.memory)
+                there.takes_over()
+                there.step()
+            work.step()
+            net.mend("laptop")
+            until(lambda: all(listed(host)[session.hex()]["heads"] == 2 for host in (laptop, desktop)), 60)
+
+
+@pytest.mark.parametrize("killed", ["laptop", "desktop"])
+def test_a_daemon_that_is_killed_in_the_middle_costs_nothing(lab: LabMaker, killed: str) -> None:
+    with lab("laptop", "desktop") as net:
+        laptop, desktop = net["laptop"], net["desktop"]
+        pair(net, "laptop", "desktop")
+        other = desktop if killed == "laptop" else laptop
+        with other.daemon(), session_on(laptop) as (session, work):
+            work.memory.rewrite(60)
+            for _ in range(8):
+                work.step(list(work.memory.pages))
+            with net[killed].daemon() as process:
+                until(lambda: bool(linked(other)))
+                until(lambda: checkpoints(desktop, session) > 0)
+                os.kill(process.pid, signal.SIGKILL)
+                process.wait(30)
+            with net[killed].daemon():
+                until(lambda: checkpoints(desktop, session) == checkpoints(laptop, session) == 9, 60)
+        with at(desktop) as me, store.opened(me) as opened:
+            assert not Check(opened).run().findings
