@@ -327,3 +327,18 @@ def test_a_restored_store_is_told_what_it_had_and_waits_for_a_takeover(tmp_path:
         refusal = Doors(one.store, one.owned.me, session).may_append()
         assert refusal is not None and refusal.why is Why.ROLLED_BACK
         same(alice, session, "laptop", "desktop")
+
+
+def test_what_another_process_wrote_is_not_hidden_by_what_came_in_the_same_moment(tmp_path: Path) -> None:
+    with person(tmp_path, "laptop", "desktop") as alice:
+        session = alice.create("laptop")
+        work = Work(alice, "laptop", session, Memory(20))
+        work.step()
+        alice.link("laptop", "desktop")
+        assert alice.pump()
+        alice.takes_over("desktop", session)
+        Work(alice, "desktop", session, work.memory).step()
+        work.step(tell=False)  # A command wrote it, and nobody told the daemon yet.
+        assert alice.pump()
+        assert len(alice["laptop"].store.checkpoint_ids(session)) == 4
+        same(alice, session, "laptop", "desktop")

@@ -12,8 +12,9 @@ from __future__ import annotations
 
 import logging
 from collections import Counter, deque
-from collections.abc import Callable, Collection, Iterable
+from collections.abc import Callable, Collection, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
+from functools import partial
 from typing import Protocol
 
 from hhd.base.errors import UserError
@@ -230,8 +231,9 @@ class Engine:
         """Tell peers what is new of a session or, where that is not known, have them find out."""
         held = self.index.holds(session)
         self._screen_one(session)
-        fresh = self.index.news(self.store, session)
-        event = self._changed(session, fresh, None)
+        with self.store.snapshot():
+            fresh = self.index.news(self.store, session)
+            event = self._changed(session, fresh, None, self.store.arrived.revision(session))
         _joined(out, self._happens(event))
         if not held and event.digest is not None:
             for peer in self.machine.peers.values():
@@ -535,18 +537,32 @@ class Engine:
                 objects=(*message.objects, *self._eager.values()),
             )
             self._eager.clear()
+        own: list[Mapping[StatementId, StatementId | None]] = []
         try:
-            taken = self.intake.statements(peer, message)
+            taken = self.intake.statements(peer, message, lambda: self._catch_up(message.session, own))
         except NoKeys:
             self._stashed.append((peer, message))
             self._send(peer, AskKeys(session=message.session))
             return
         for raw in message.objects:
             self._feed(happenings.Arrived(name=object_name(raw), source=peer))
-        self._took(taken, peer)
+        self._took(taken, peer, own)
 
-    def _took(self, taken: Taken, source: DeviceId | None) -> None:
+    def _catch_up(self, session: SessionId, own: list[Mapping[StatementId, StatementId | None]]) -> None:
+        """Find what others on this device added to a session; within the transaction that adds to it."""
+        if self.index.is_behind(self.store, session) and self.index.holds(session):
+            own.append(self.index.news(self.store, session))
+
+    def _took(
+        self,
+        taken: Taken,
+        source: DeviceId | None,
+        own: Sequence[Mapping[StatementId, StatementId | None]] = (),
+    ) -> None:
         session = taken.session
+        for fresh in own:
+            if fresh:
+                self._feed(self._changed(session, fresh, None, taken.revision))
         if taken.removed:
             self.index.reread(session)
         else:
@@ -560,7 +576,7 @@ class Engine:
                 del seen.bare[one]
             self.index.add(session, taken.fresh)
         if taken.fresh or taken.whole or taken.durable or taken.removed:
-            self._feed(self._changed(session, taken.fresh, source, taken))
+            self._feed(self._changed(session, taken.fresh, source, taken.revision, taken))
         if taken.fresh or taken.whole:
             self._out.changed.add(session)
         if taken.fenced:
@@ -582,8 +598,9 @@ class Engine:
     def _changed(
         self,
         session: SessionId,
-        fresh: dict[StatementId, StatementId | None] | object,
+        fresh: Mapping[StatementId, StatementId | None],
         source: DeviceId | None,
+        revision: bytes,
         taken: Taken | None = None,
     ) -> Changed:
         seen = self.index.seen(self.store, session)
@@ -591,8 +608,7 @@ class Engine:
         if seen.bare:
             heads = self.intake.view(session).heads
             lacking = tuple(sorted(one for one in seen.bare if one in heads))
-        digest = self.index.settle(self.store, session, lacking)
-        assert isinstance(fresh, dict)
+        digest = self.index.settle(self.store, session, lacking, revision)
         return Changed(
             session=session,
             digest=digest,
@@ -676,9 +692,12 @@ class Engine:
                     if (session := self.machine.wants.session(module)) is not None:
                         sessions[session] = peer
                         self.content.take_module(module, store.session(session).family, raw)
-                taken = [
-                    self.intake.content(session, list(self.index.seen(store, session).bare)) for session in sessions
-                ]
+                owned: dict[SessionId, list[Mapping[StatementId, StatementId | None]]] = {}
+                taken = []
+                for session in sessions:
+                    own = owned.setdefault(session, [])
+                    bare = list(self.index.seen(store, session).bare)
+                    taken.append(self.intake.content(session, bare, partial(self._catch_up, session, own)))
         except FullStoreError as error:
             log.warning("sync: nothing more is taken: %s", error)
             self._feed(happenings.Hold(why=FULL))
@@ -689,7 +708,7 @@ class Engine:
         for came, peer in [*arrived, *((module, peer) for module, (_, peer) in modules.items())]:
             self._feed(happenings.Arrived(name=came, source=peer))
         for one in taken:
-            self._took(one, sessions[one.session])
+            self._took(one, sessions[one.session], owned[one.session])
 
     def _go_on_with(self, peer: DeviceId, what: int, name: bytes, offset: int) -> None:
         queue = self._queues.get(peer, deque())

@@ -123,8 +123,17 @@ class Index:
                 if known.chains.add(id, after):
                     known.after[id] = after
 
-    def settle(self, store: Store, session: SessionId, lacking: tuple[CheckpointId, ...]) -> bytes | None:
-        """Return what a session comes to now; None where nothing of it is here."""
+    def is_behind(self, store: Store, session: SessionId) -> bool:
+        """Whether somebody added to a session since it was last told of."""
+        return self._revisions.get(session) != store.arrived.revision(session)
+
+    def settle(
+        self, store: Store, session: SessionId, lacking: tuple[CheckpointId, ...], revision: bytes
+    ) -> bytes | None:
+        """Return what a session comes to now; None where nothing of it is here.
+
+        `revision`: of the moment at which it was looked at: what came after that is looked at again.
+        """
         known = self.seen(store, session)
         if not known.after:
             self.drop(session)
@@ -132,7 +141,7 @@ class Index:
         known.heads_lacking = lacking
         digest = session_digest(known.chains.frontier(marked=False), lacking)
         self.digests[session] = digest
-        self._revisions[session] = store.arrived.revision(session)
+        self._revisions[session] = revision
         self._dirty[session] = Level(digest=digest, lacking=lacking, bare=bool(known.bare))
         return digest
 

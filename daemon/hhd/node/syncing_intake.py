@@ -7,7 +7,7 @@ not kept. Everything else that verifies is kept, whatever it means: competing he
 from __future__ import annotations
 
 import logging
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 
 from hhd.identity.key import Identity
@@ -54,9 +54,11 @@ class Taken:
 
     `fresh`: statements that are new here. `durable`: what may be acknowledged. `whole`: checkpoints whose content is
     here from now on. `removed`: the session is gone from here. `fenced`: the owner is another one than before.
+    `revision`: of the session when this was written.
     """
 
     session: SessionId
+    revision: bytes
     fresh: Mapping[StatementId, StatementId | None] = field(default_factory=dict)
     durable: tuple[StatementId, ...] = ()
     whole: tuple[CheckpointId, ...] = ()
@@ -100,8 +102,11 @@ class Intake:
 
     # Statements
 
-    def statements(self, peer: DeviceId, message: Statements) -> Taken:
-        """Take in statements, with whatever content came along; raises Refused, NoKeys, FullStoreError."""
+    def statements(self, peer: DeviceId, message: Statements, first: Callable[[], None] = lambda: None) -> Taken:
+        """Take in statements, with whatever content came along; raises Refused, NoKeys, FullStoreError.
+
+        `first` is called when nobody else writes any more.
+        """
         known = self._members()
         signed = [self._read(message.session, entry, known) for entry in message.entries]
         payloads = {
@@ -111,9 +116,10 @@ class Intake:
         }
         kept = [one for one in signed if one is not None]
         store, session = self._store, message.session
-        before = self._session_known(session, known)
         try:
             with store.transaction():
+                first()
+                before = self._session_known(session, known)
                 size = sum(len(one.raw) for one in kept) + sum(map(len, message.objects))
                 store.insist_on_room(size)
                 brought = {name for one in kept if isinstance(one.body, CheckpointBody) for name in one.body.objects}
@@ -127,7 +133,7 @@ class Intake:
         if now is None:
             self._known.pop(session, None)
         else:
-            self._remember(session, now)
+            self._remember(session, now, taken.revision)
         return taken
 
     def _keep(
@@ -156,7 +162,7 @@ class Intake:
         if now.view.removed:
             return self._removed(session, fresh), None
         if not self._has_session(session) and not self._create(session, fresh):
-            return Taken(session=session), None
+            return Taken(session=session, revision=store.arrived.revision(session)), None
         for one in fresh:
             store.statements.add(session, one.raw)
         for one in (one for one in signed if one.id in payloads and one.id not in refused):
@@ -170,6 +176,7 @@ class Intake:
         return (
             Taken(
                 session=session,
+                revision=store.arrived.revision(session),
                 fresh={one.id: one.body.after for one in fresh},
                 durable=tuple(dict.fromkeys([*durable, *let_go])),
                 whole=tuple(dict.fromkeys(whole)),
@@ -179,18 +186,22 @@ class Intake:
             now,
         )
 
-    def content(self, session: SessionId, bare: Iterable[CheckpointId]) -> Taken:
+    def content(
+        self, session: SessionId, bare: Iterable[CheckpointId], first: Callable[[], None] = lambda: None
+    ) -> Taken:
         """Objects of a session came: commit those of its checkpoints without content that are whole by now."""
         store = self._store
         if not self._has_session(session):
-            return Taken(session=session)
-        now = self._session_known(session, self._members())
+            return Taken(session=session, revision=store.arrived.revision(session))
         with store.transaction():
+            first()
+            now = self._session_known(session, self._members())
             made = self._complete(session, now.view, bare)
             if made:
                 syncing_listing.show(store, session, now.view, changed=True)
-        self._remember(session, now)
-        return Taken(session=session, whole=tuple(id for id in made if id not in now.view.held))
+            revision = store.arrived.revision(session)
+        self._remember(session, now, revision)
+        return Taken(session=session, revision=revision, whole=tuple(id for id in made if id not in now.view.held))
 
     def wanted(
         self, session: SessionId, bare: Iterable[CheckpointId], most: int = 2 * SYNC_WANTS_MAX
@@ -248,12 +259,12 @@ class Intake:
             for one in self._store.statements.tombstones(session):
                 facts[one.id] = lineage.fact(one, _good(one, known))
             found = Known(session=StatementId(session), members=roles, statements=facts)
-        self._remember(session, found)
+        self._remember(session, found, revision)
         return found
 
-    def _remember(self, session: SessionId, known: Known) -> None:
+    def _remember(self, session: SessionId, known: Known, revision: bytes) -> None:
         self._known.pop(session, None)
-        self._known[session] = self._store.arrived.revision(session), known
+        self._known[session] = revision, known
         while len(self._known) > KNOWN_KEPT:
             self._known.pop(next(iter(self._known)))
 
@@ -356,6 +367,7 @@ class Intake:
                 log.info("sync: session %s was removed elsewhere, and runs here", session.hex()[:16])
         return Taken(
             session=session,
+            revision=store.arrived.revision(session),
             fresh={one.id: one.body.after for one in stones},
             durable=tuple(one.id for one in stones),
             removed=True,
