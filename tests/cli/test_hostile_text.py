@@ -107,6 +107,9 @@ SHOWS_NONE: Mapping[str, Call] = {
     "receive": lambda w: ["receive", "--help"],
     "pair": lambda w: ["pair", "--help"],
     "peer": lambda w: ["peer", "--help"],
+    "sync": lambda w: ["sync", "--help"],  # These three ask the daemon: test_sync.
+    "follow": lambda w: ["follow", "--help"],
+    "unfollow": lambda w: ["unfollow", "--help"],
     "doctor": lambda w: ["doctor", "--help"],
     "completions": lambda w: ["completions", "bash"],
     "manual": lambda w: ["manual"],

@@ -5,6 +5,7 @@ from __future__ import annotations
 import click
 
 from hhd.app import syncing
+from hhd.base.text import visible
 from hhd.cli import telling
 from hhd.cli.telling import JSON
 
@@ -34,6 +35,6 @@ def _say(names: tuple[str, ...], every: bool, follow: bool, as_json: bool) -> No
     if as_json:
         telling.as_object(done)
         return
-    where = done.name or done.device[:9]
+    where = visible(done.name) or done.device[:9]
     what = f"{telling.count(done.sessions, 'session')}" if every else f"Session {done.session[:12]}"
     telling.lines([f"{what}: {where} is to have {'a copy' if follow else 'nothing more'} from now on."])

@@ -7,6 +7,7 @@ from typing import TYPE_CHECKING
 import click
 
 from hhd.app import syncing
+from hhd.base.text import visible
 from hhd.cli import telling
 from hhd.cli.telling import JSON
 
@@ -53,18 +54,18 @@ def _lines(now: Syncings) -> list[str]:
     for flow in now.flows:
         state = "has everything" if not flow.behind else f"{telling.count(flow.behind, 'session')} behind"
         lines.append(
-            f"{flow.name or flow.device[:9]}: {state}, {_size(flow.sent)} sent, {_size(flow.received)} received"
+            f"{_named(flow.name, flow.device)}: {state}, {_size(flow.sent)} sent, {_size(flow.received)} received"
         )
         if flow.holding:
-            lines.append(f"    takes no content: {flow.holding}")
+            lines.append(f"    takes no content: {visible(flow.holding)}")
     if not now.flows and not now.trouble:
         lines.append("No other device is linked.")
     for held in now.held:
         lines.append(
-            f"Session {held.session[:12]} waits for your word before it goes to {held.name or held.device[:9]}:"
+            f"Session {held.session[:12]} waits for your word before it goes to {_named(held.name, held.device)}:"
         )
         lines.append("    something in it looks like a credential; hhd show says how much")
-        where = held.name or held.device[:9]
+        where = _named(held.name, held.device)
         lines.append(f"    hhd follow {held.session[:12]} {where} sends it, hhd unfollow keeps it back")
     return lines
 
@@ -76,12 +77,17 @@ def _fresh(devices: tuple[Freshness, ...]) -> list[str]:
     for one in devices:
         link = "" if one.linked else ", not linked now"
         if one.level:
-            lines.append(f"{one.name or one.device[:9]}: has everything{link}")
+            lines.append(f"{_named(one.name, one.device)}: has everything{link}")
         elif one.checkpoint is not None:
-            lines.append(f"{one.name or one.device[:9]}: has it up to checkpoint {one.checkpoint[:12]}{link}")
+            lines.append(f"{_named(one.name, one.device)}: has it up to checkpoint {one.checkpoint[:12]}{link}")
         else:
-            lines.append(f"{one.name or one.device[:9]}: nothing is known of it there{link}")
+            lines.append(f"{_named(one.name, one.device)}: nothing is known of it there{link}")
     return lines
+
+
+def _named(name: str, device: str) -> str:
+    """What a device is called; its name is somebody's text."""
+    return visible(name) or device[:9]
 
 
 def _sentence(what: str, why: str) -> str:
