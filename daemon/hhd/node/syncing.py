@@ -26,7 +26,6 @@ from hhd.node.devices import Devices
 from hhd.node.lanes import Lane
 from hhd.node.members import members
 from hhd.node.registry import device_names
-from hhd.node.registry_link import RegistryLink
 from hhd.node.service import Verb
 from hhd.node.syncing_engine import Engine, Out
 from hhd.node.syncing_wishes import Wishes
@@ -117,7 +116,6 @@ class Syncing:
         self._frugal = frugal
         self._lane = Lane("sync")
         self._wishes = Wishes(me.id)
-        self._registry = RegistryLink()
         self._engine = Engine(
             opened,
             me,
@@ -140,9 +138,10 @@ class Syncing:
         self._worked = time.monotonic()
         self._looked, self._look_cost = time.monotonic(), 0.0
         self.trouble = ""
+        self.wished: list[Callable[[], None]] = []
+        """Called when a wish was written into the shared document."""
         peers.serve(SYNC, self._hear)
         peers.serve(PAGES, self._hear)
-        peers.serve("registry", self._hear_registry)
         peers.on_linked(self._attend)
         roll.on_change(self._regroup)
         workers.on_step.append(self._step)
@@ -234,7 +233,6 @@ class Syncing:
         worked = self._worked
         await self._act(self._engine.looked)
         await self._act(self._engine.rescreened)
-        await self._say_registry()
         self._worked = worked  # Looking is no work: the store may rest.
         self._look_cost = time.monotonic() - begin
 
@@ -268,7 +266,6 @@ class Syncing:
         peer = link.peer
         sync = await link.open(SYNC, urgent=True)
         pages = await link.open(PAGES)
-        registry = await link.open("registry")
         way = self._ways[peer] = _Way(link=link)
         try:
             self._say_around()
@@ -276,7 +273,6 @@ class Syncing:
             async with asyncio.TaskGroup() as tasks:
                 tasks.create_task(self._say(way, sync))
                 tasks.create_task(self._send_content(peer, way, pages))
-                tasks.create_task(self._speak_registry(peer, registry))
         except* LinkError:
             pass
         finally:
@@ -284,7 +280,6 @@ class Syncing:
                 del self._ways[peer]
                 self._answered.discard(peer)
                 self._say_around()
-                self._registry.lost(peer)
                 await asyncio.shield(self._lost(peer))
 
     async def _lost(self, peer: DeviceId) -> None:
@@ -323,30 +318,6 @@ class Syncing:
                     return
             way.heard = time.monotonic()
             await self._act(lambda raw=raw: self._engine.heard(link.peer, raw))  # type: ignore[misc]
-
-    # The shared document
-
-    async def _hear_registry(self, channel: Channel, link: Link) -> None:
-        await self._ready.wait()
-        if not self._members.is_full(link.peer):
-            raise FormatError("a device that may not read anything says something of the shared document")
-        while (raw := await channel.receive()) is not None:
-            if await self._in_store(lambda store, raw=raw: self._registry.heard(store, link.peer, raw)):  # type: ignore[misc]
-                await self._act(self._engine.rescreened)
-            self._registry.stir()
-
-    async def _speak_registry(self, peer: DeviceId, channel: Channel) -> None:
-        stir = self._registry.met(peer)
-        while True:
-            stir.clear()
-            for raw in await self._in_store(lambda store: self._registry.to_say(store, peer)):
-                await channel.send(raw)
-            await stir.wait()
-
-    async def _say_registry(self) -> None:
-        changed = await self._in_store(self._registry.changed)
-        if changed:
-            self._registry.stir()
 
     async def _in_store(self, act: Callable[[Store], T]) -> T:
         return await self._lane.do(lambda: act(self._engine.store))
@@ -490,7 +461,8 @@ class Syncing:
 
         done = await self._in_store(wish)
         await self._act(self._engine.rescreened)
-        await self._say_registry()
+        for hear in self.wished:
+            hear()
         return done
 
     async def sync_fresh(self, name: str) -> FreshnessOf:
