@@ -38,8 +38,9 @@ def on(home: Path, options: str, script: str) -> subprocess.CompletedProcess[str
 FILL = "dd if=/dev/zero of={home}/fill bs=4k 2>/dev/null;"
 
 
-@pytest.mark.parametrize("words", ["up", "up --install", "daemon", "restart"])
-@pytest.mark.parametrize("how", ["ro", "full"])
+@pytest.mark.parametrize(
+    ("how", "words"), [("ro", "up"), ("ro", "up --install"), ("full", "daemon"), ("full", "up --install")]
+)
 def test_what_would_write_says_that_it_cannot(how: str, words: str, home: Path) -> None:
     fill = FILL.format(home=home) if how == "full" else ""
     done = on(home, "ro" if how == "ro" else "size=64k", f"{{ {fill} {HHD} {words}; }}")

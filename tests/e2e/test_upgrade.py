@@ -36,6 +36,7 @@ def running(device: Device) -> Daemon:
     return found
 
 
+@pytest.mark.long
 def test_a_restart_pauses_what_runs_and_goes_on_with_it_and_nothing_is_done_twice(
     laptop: Device, repo: Path, tmp_path: Path
 ) -> None:
