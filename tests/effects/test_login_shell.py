@@ -9,7 +9,7 @@ from pathlib import Path
 
 import pytest
 
-from hhd.effects.login_shell import LoginShell
+from hhd.effects.login_shell import BYTES_MAX, LoginShell
 
 
 @pytest.fixture
@@ -74,6 +74,13 @@ def test_a_profile_that_hangs_breaks_or_babbles_costs_a_moment_and_a_sentence(te
     asked = LoginShell(shell(home, text), seconds_max=1.0)
     assert asked.environment() is None and why in asked.failed
     assert time.monotonic() - begun < 30
+
+
+def test_no_more_of_what_it_says_is_held_than_may_be(home: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    held, read = [], os.read
+    monkeypatch.setattr(os, "read", lambda fd, size: held.append(piece := read(fd, size)) or piece)
+    assert LoginShell(shell(home, "exec yes"), seconds_max=2.0).environment() is None
+    assert BYTES_MAX < sum(map(len, held)) <= BYTES_MAX + 64 * 1024
 
 
 def test_what_it_says_before_the_mark_is_no_variable(home: Path) -> None:
