@@ -18,14 +18,15 @@ DEVICE = device_text(DeviceId(bytes(range(32))))
 
 @pytest.fixture
 def folder(tmp_path: Path) -> Iterator[Path]:
-    source = logging.getLogger("hhd")
-    before = list(source.handlers), source.level, source.propagate
+    sources = [logging.getLogger(name) for name in log_bridge.SOURCES]
+    before = [(list(source.handlers), source.level, source.propagate) for source in sources]
     log.to(tmp_path)
     log_bridge.build()
     log_bridge.build()
     yield tmp_path
     log.to(None)
-    source.handlers[:], source.level, source.propagate = before
+    for source, were in zip(sources, before, strict=True):
+        source.handlers[:], source.level, source.propagate = were
 
 
 def said(folder: Path) -> list[dict[str, object]]:

@@ -68,6 +68,9 @@ def test_it_is_installed_started_by_its_manager_and_removed_again(manager: Path,
     assert Told("up", "--install").status == 0  # Again: the same files, the same daemon.
     assert {one: one.read_text() for one in folder.iterdir()} == before
     assert json.loads(Told("status", "--json").out)["process"] == process
+    assert {os.readlink(f"/proc/{process}/fd/{number}") for number in range(3)} == {"/dev/null"}
+    foreground = Told("daemon")  # It would take the manager's socket away.
+    assert foreground.status == 3 and "The service manager holds the daemon's socket" in foreground.err
     assert Told("ls").status == 0
     assert Told("down").out == "The daemon has ended.\n"
     assert calls(manager)[-1] == "--user --no-ask-password stop hhd.socket hhd.service"

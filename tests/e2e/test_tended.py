@@ -150,6 +150,7 @@ def test_a_store_of_an_older_format_is_migrated_before_it_listens_after_a_copy(
     data: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     from hhd.base import log
+    from hhd.base.notify import ServiceManager
     from hhd.node import beginning, store
     from hhd.store import database
 
@@ -159,10 +160,10 @@ def test_a_store_of_an_older_format_is_migrated_before_it_listens_after_a_copy(
     monkeypatch.setattr(beginning, "store", opened := Opened())
     log.to(data / "logs")
     try:
-        beginning.prepare()
+        beginning.prepare(ServiceManager())
         assert opened.count == 1 and "store_migrated" in events()
         (data / "store/format").write_text((data / "store/format").read_text().replace("hhd-store 0", "hhd-store 1"))
-        beginning.prepare()
+        beginning.prepare(ServiceManager())
         assert opened.count == 1 and database.FORMAT == 1
     finally:
         log.to(None)

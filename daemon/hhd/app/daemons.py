@@ -23,8 +23,9 @@ def run(ready: Callable[[], None]) -> None:
     """Be the daemon until it is told to end; `ready` is called once it listens."""
     from hhd.base import log, log_bridge, notify
     from hhd.base.errors import UserError
+    from hhd.base.paths import data_folder
     from hhd.effects.login_shell import LoginShell
-    from hhd.node import ancestry, beginning, daemon, logs, overview, this_device
+    from hhd.node import ancestry, beginning, daemon, logs, overview, services, starting, this_device
     from hhd.node.ancestry import Ancestry
     from hhd.node.grouping import Grouping
     from hhd.node.lanes import Lanes
@@ -39,8 +40,10 @@ def run(ready: Callable[[], None]) -> None:
         overview=lambda query, with_archived: overview.overview(query, with_archived=with_archived),
         lanes=lanes,
     )
+    services.insist_on_place(data_folder())
     log_bridge.build()
-    tending = Tending(manager=notify.from_environment(), kept=log.to(logs.log_folder()))
+    manager = notify.from_environment()
+    tending = Tending(manager=manager, kept=log.to(logs.log_folder()))
     workers = Workers(opened=sessions.control_here, lanes=lanes)
     tending.noted.append(lambda: [workers.trouble] if workers.trouble else [])
     shell = LoginShell()
@@ -75,10 +78,12 @@ def run(ready: Callable[[], None]) -> None:
 
     def listening() -> None:
         ready()
+        if manager.is_there:  # From now on all is said to the log, where it is bounded, and has nothing of sessions.
+            starting.detached()
         tending.ready()
 
     with logs.life():
-        beginning.prepare()
+        beginning.prepare(manager)
         daemon.run(
             parts=parts,
             ready=listening,

@@ -20,8 +20,11 @@ _LEFT_OUT = re.compile(r"[^][A-Za-z0-9_ ,.:;()'%+-]")
 _CHARS_MAX = 200
 
 
+SOURCES = ("hhd", "asyncio")
+
+
 class Bridge(logging.Handler):
-    """Notes each message of `hhd.*`."""
+    """Notes each message."""
 
     def emit(self, record: logging.LogRecord) -> None:
         """Note one message; its error, if it has one, by kind and place."""
@@ -36,12 +39,13 @@ class Bridge(logging.Handler):
 
 
 def build() -> None:
-    """Let what is said under `hhd` go to the daemon's log, and nowhere else; again does nothing."""
-    source = logging.getLogger("hhd")
-    if not any(isinstance(one, Bridge) for one in source.handlers):
-        source.addHandler(Bridge())
-    source.setLevel(logging.INFO)
-    source.propagate = False
+    """Let what is said under `hhd`, and by asyncio, go to the daemon's log, and nowhere else; again does nothing."""
+    for name in SOURCES:
+        source = logging.getLogger(name)
+        if not any(isinstance(one, Bridge) for one in source.handlers):
+            source.addHandler(Bridge())
+        source.setLevel(logging.INFO)
+        source.propagate = False
 
 
 def _words(record: logging.LogRecord) -> str:

@@ -25,9 +25,18 @@ class ServiceManager:
     address: str | None = None
     watchdog_seconds: float | None = None
 
+    @property
+    def is_there(self) -> bool:
+        """Whether anybody is told."""
+        return self.address is not None
+
     def ready(self, status: str) -> None:
         """The daemon listens, or has reloaded; `status` is one line for a person."""
         self._say("READY=1", _status(status))
+
+    def starts_slowly(self, seconds: int, status: str) -> None:
+        """It takes so long until `ready`, which is more than the manager waits by itself."""
+        self._say(f"EXTEND_TIMEOUT_USEC={seconds * 1_000_000}", _status(status))
 
     def reloading(self) -> None:
         """The configuration is being read anew; `ready` follows."""

@@ -130,6 +130,17 @@ def of(data: Path) -> Manager | None:
     return None if manager.missing else manager
 
 
+def insist_on_place(data: Path) -> None:
+    """Raise RefusedError where the manager holds the socket of the daemon for `data`, and did not start this process.
+
+    A socket of our own in its place would leave the manager with one that nobody reaches.
+    """
+    if os.environ.get("LISTEN_PID") != str(os.getpid()):
+        manager = of(data)
+        if manager is not None and manager.listens():
+            raise RefusedError("The service manager holds the daemon's socket; hhd up lets it start the daemon.")
+
+
 def install(*, force: bool, manager: Manager | None = None) -> Installed:
     """Write the unit files and let the manager start the daemon, now and at each login.
 
