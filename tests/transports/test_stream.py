@@ -3,8 +3,10 @@
 from __future__ import annotations
 
 import asyncio
+import dataclasses
 import random
 import re
+from collections.abc import Callable
 from pathlib import Path
 
 import pytest
@@ -16,7 +18,7 @@ from tests.transports.recorded import OTHER, Tape, give, link_on
 
 from hhd.transports.channels import QUEUE_BYTES
 from hhd.transports.link import LinkError, Why
-from hhd.transports.stream import BATCH_BYTES, Ends, Own, Pace, StreamLink
+from hhd.transports.stream import BATCH_BYTES, Ends, Own, Pace, StreamLink, slept_clock
 from hhd.transports.tcp import Bounds
 from hhd_protocol import link as wire
 from hhd_protocol.limits import LINK_CHANNELS_MAX, LINK_FRAME_BYTES_MAX, LINK_WINDOW_BYTES
@@ -38,11 +40,19 @@ def data(content: bytes = b"x", *, number: int = 1, last: bool = True) -> bytes:
 END = wire.frame(Kind.END, 1)
 
 
+OWN = Own(instance=bytes(16), hhd="0.1.0")
+
+
+def on(tape: Tape, *, own: Own = OWN, trusted: bool = True, clock: Callable[[], float] = slept_clock) -> StreamLink:
+    """A link that was dialled, over `tape`."""
+    ends = Ends(me=device_named("desktop").id, peer=device_named("laptop").id, dialled=False, trusted=trusted)
+    return StreamLink(tape, ends, own, dials=0, clock=clock)
+
+
 async def was_dialled(raw: bytes, *, trusted: bool = True) -> tuple[StreamLink, Tape]:
     """A link that was dialled, to which `raw` came."""
     tape = Tape()
-    ends = Ends(me=device_named("desktop").id, peer=device_named("laptop").id, dialled=False, trusted=trusted)
-    link = StreamLink(tape, ends, Own(instance=bytes(16), hhd="0.1.0"), dials=0)
+    link = on(tape, trusted=trusted)
     give(link, raw)
     return link, tape
 
@@ -125,8 +135,7 @@ def test_two_without_a_common_version_say_which_is_older(
 ) -> None:
     async def work() -> None:
         tape = Tape()
-        ends = Ends(me=device_named("desktop").id, peer=device_named("laptop").id, dialled=False, trusted=True)
-        link = StreamLink(tape, ends, Own(instance=bytes(16), hhd="0.1.0", versions=ours), dials=0)
+        link = on(tape, own=dataclasses.replace(OWN, versions=ours))
         give(link, wire.hello(Hello(theirs, bytes(16), 1, "7.7")))
         with pytest.raises(LinkError, match=says) as caught:
             await link.greeted()
@@ -221,13 +230,18 @@ class Slow(Tape):
         return super().write(raw[:count])
 
 
+def slow_link(room: int) -> tuple[StreamLink, Slow]:
+    """A link that was greeted, over a wire that takes `room` bytes and then no more."""
+    slow = Slow()
+    slow.room = room
+    link = on(slow)
+    give(link, HELLO)
+    return link, slow
+
+
 def test_a_peer_that_reads_nothing_makes_this_side_hold_no_more_than_its_queues() -> None:
     async def work() -> None:
-        slow = Slow()
-        slow.room = 200
-        ends = Ends(me=device_named("desktop").id, peer=device_named("laptop").id, dialled=False, trusted=True)
-        link = StreamLink(slow, ends, Own(instance=bytes(16), hhd="0.1.0"), dials=0)
-        give(link, HELLO)
+        link, slow = slow_link(200)
         await link.greeted()
         channel = await link.open("pages")
 
@@ -256,11 +270,7 @@ def test_a_peer_that_reads_nothing_makes_this_side_hold_no_more_than_its_queues(
 
 def test_what_is_urgent_waits_behind_one_batch() -> None:
     async def work() -> None:
-        slow = Slow()
-        slow.room = 10_000
-        ends = Ends(me=device_named("desktop").id, peer=device_named("laptop").id, dialled=False, trusted=True)
-        link = StreamLink(slow, ends, Own(instance=bytes(16), hhd="0.1.0"), dials=0)
-        give(link, HELLO)
+        link, slow = slow_link(10_000)
         pages, head = await link.open("pages"), await link.open("sync", urgent=True)
         await pages.send(LARGE)
         before = len(slow.said)
@@ -275,11 +285,7 @@ def test_what_is_urgent_waits_behind_one_batch() -> None:
 
 def test_channels_of_one_rank_take_turns_a_frame_each() -> None:
     async def work() -> None:
-        slow = Slow()
-        slow.room = 200
-        ends = Ends(me=device_named("desktop").id, peer=device_named("laptop").id, dialled=False, trusted=True)
-        link = StreamLink(slow, ends, Own(instance=bytes(16), hhd="0.1.0"), dials=0)
-        give(link, HELLO)
+        link, slow = slow_link(200)
         channels = [await link.open(name) for name in ("pages", "registry", "live")]
         for channel in channels:
             await channel.send(LARGE[:400_000])
@@ -300,10 +306,9 @@ def test_after_a_sleep_the_peer_is_asked_at_once_and_given_a_second() -> None:
 
         tape = Tape()
         pace = Pace(look_seconds=0.01, wake_seconds=0.05, slept_seconds=3)
-        ends = Ends(me=device_named("desktop").id, peer=device_named("laptop").id, dialled=False, trusted=True)
-        own = Own(instance=bytes(16), hhd="0.1.0", pace=pace)
+        own = dataclasses.replace(OWN, pace=pace)
         for slept, lost in ((2, False), (3600, True)):
-            link = StreamLink(tape, ends, own, dials=0, clock=clock)
+            link = on(tape, own=own, clock=clock)
             give(link, HELLO)
             await link.greeted()
             time += slept
@@ -323,8 +328,7 @@ def test_a_device_that_wakes_keeps_a_link_whose_peer_answers() -> None:
         time = 0.0
         tape = Tape()
         pace = Pace(look_seconds=0.01, wake_seconds=0.05)
-        ends = Ends(me=device_named("desktop").id, peer=device_named("laptop").id, dialled=False, trusted=True)
-        link = StreamLink(tape, ends, Own(instance=bytes(16), hhd="0.1.0", pace=pace), dials=0, clock=lambda: time)
+        link = on(tape, own=dataclasses.replace(OWN, pace=pace), clock=lambda: time)
         give(link, HELLO)
         await link.greeted()
         time += 3600
@@ -345,10 +349,9 @@ def test_a_device_that_wakes_keeps_a_link_whose_peer_answers() -> None:
 def test_a_link_with_a_limit_sends_at_that_rate_and_control_is_not_held_back() -> None:
     async def work() -> None:
         tape = Tape()
-        ends = Ends(me=device_named("desktop").id, peer=device_named("laptop").id, dialled=False, trusted=True)
         rate = 2_000_000
-        own = Own(instance=bytes(16), hhd="0.1.0", bytes_per_second=lambda: rate)
-        link = StreamLink(tape, ends, own, dials=0)
+        own = dataclasses.replace(OWN, bytes_per_second=lambda: rate)
+        link = on(tape, own=own)
         give(link, HELLO)
         channel = await link.open("pages")
         loop = asyncio.get_running_loop()
