@@ -29,6 +29,7 @@ long: $(STAMP)
 sim: $(STAMP)
 	nice $(BIN)/python -m tests.sim --seeds 100000
 	nice $(BIN)/python -m tests.sim.handoff --seeds 20000
+	nice $(BIN)/python -m tests.sim.group --seeds 20000
 	nice $(BIN)/python -m tests.sim.sync_running --seeds 20000
 
 test-clients: $(STAMP)

@@ -340,12 +340,12 @@ GROUP_DEVICES_MAX = 64
 """Devices that were ever added, revoked ones included: a person has a handful, and replaces one in some years."""
 
 GROUP_RECORDS_OF_ONE_MAX = 128
-"""Records of the group that one device signs: it adds, revokes and allows some dozens in its life."""
+"""Revocations that one device signs, and as many other records of the group: it signs some dozens in its life."""
 
 GROUP_BYTES_OF_ONE_MAX = 8 * 1024 * 1024
 """Bytes of all records of one device: revocations of devices that worked in 100,000 sessions."""
 
-GROUP_RECORDS_MAX = GROUP_DEVICES_MAX * GROUP_RECORDS_OF_ONE_MAX
+GROUP_RECORDS_MAX = GROUP_DEVICES_MAX * GROUP_RECORDS_OF_ONE_MAX * 2
 """Records that are sorted together: resolving so many takes a second or two."""
 
 GROUP_DEPTH_MAX = 32

@@ -6,12 +6,11 @@ never paired has no records: it is alone, and full. It founds its group when it 
 
 from __future__ import annotations
 
-import itertools
 from collections import Counter
-from collections.abc import Callable, Iterable, Iterator, Mapping
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from hashlib import sha256
-from typing import TypedDict
+from typing import TypedDict, TypeVar
 
 from hhd.base.errors import RefusedError
 from hhd.identity.key import Identity
@@ -41,10 +40,13 @@ from hhd_protocol.limits import (
     GROUP_CUTOFF_ENDS_MAX,
     GROUP_CUTOFFS_MAX,
     GROUP_DEVICES_MAX,
+    GROUP_MEMBERSHIPS_MAX,
     GROUP_RECORDS_MAX,
     GROUP_RECORDS_OF_ONE_MAX,
 )
 from hhd_protocol.statements import Role
+
+T = TypeVar("T")
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -205,10 +207,12 @@ class Membership:
         with self._store.transaction():
             self._insist_on_free(root)
             here = self._here()
-            fresh = _decoded(records, here)
+            given = list(records)
+            fresh = _decoded(given, here)
             group = resolve([*here.values(), *fresh], root=root)
             mine = group.devices.get(self._me.id)
             if mine is None or mine.live is None:
+                self._insist_on_no_quarrel(given, root)
                 raise FormatError("the records of the group do not make this device a member")
             if mine.live.role is not Role.FULL:
                 self._insist_on_no_sessions(mine.live.role)
@@ -278,6 +282,15 @@ class Membership:
                 "changed. Leave it first with `hhd devices refound`, or pair the other way round."
             )
 
+    def _insist_on_no_quarrel(self, given: list[bytes], root: GroupRecordId) -> None:
+        """Raise RefusedError where it is what this device knows besides that keeps it out."""
+        mine = resolve(_decoded(given, {}), root=root).devices.get(self._me.id)
+        if mine is not None and mine.live is not None:
+            raise RefusedError(
+                "This device knows that the one that would take it in was put out of the group; nothing was changed. "
+                "Pair with another member, or begin the group anew on one device with `hhd devices refound`."
+            )
+
     def _insist_on_no_sessions(self, role: Role) -> None:
         if self._store.sessions_count():
             raise RefusedError(
@@ -298,11 +311,13 @@ class Membership:
         return lineage_of(self._store, session, members(self._store, self._me)).view.owner
 
     def _cut(self, group: Group, device: DeviceId, held: tuple[GroupRecordId, ...], now_ms: int) -> Group:
-        """Revoke memberships of a device, in as many records as its sessions need."""
+        """Revoke memberships of a device, in as many records as these, and its sessions, need."""
         cutoffs = list(self._cutoffs(device))
-        for part in itertools.chain([cutoffs[:GROUP_CUTOFFS_MAX]], _parts(cutoffs[GROUP_CUTOFFS_MAX:])):
-            body = Revoke(**self._head(group, now_ms), device=device, memberships=held, cutoffs=dict(part))
-            group = self._keep([self._sign(body)], group.root)
+        for ended in _parts(held, GROUP_MEMBERSHIPS_MAX):
+            for part in _parts(cutoffs, GROUP_CUTOFFS_MAX):
+                head = self._head(group, now_ms)
+                body = Revoke(**head, device=device, memberships=tuple(ended), cutoffs=dict(part))
+                group = self._keep([self._sign(body)], group.root)
         return group
 
     def _cutoffs(self, device: DeviceId) -> Iterator[tuple[SessionId, tuple[StatementId, ...]]]:
@@ -353,28 +368,30 @@ def _decoded(records: Iterable[bytes], here: Mapping[GroupRecordId, GroupRecord]
 
 
 def _within_bounds(here: Mapping[GroupRecordId, GroupRecord], fresh: Iterable[GroupRecord]) -> list[GroupRecord]:
-    """Those of `fresh` that leave each signer within its bounds; who forwards the rest did nothing wrong."""
-    counts: Counter[bytes] = Counter()
+    """Those of `fresh` that leave each signer within its bounds; who forwards the rest did nothing wrong.
+
+    Revocations have a share of their own: who signs without end cannot thereby keep its own ones from being known.
+    """
+    counts: Counter[tuple[bytes, bool]] = Counter()
     sizes: Counter[bytes] = Counter()
     for record in here.values():
-        counts[record.body.public] += 1
+        counts[record.body.public, isinstance(record.body, Revoke)] += 1
         sizes[record.body.public] += len(record.raw)
     kept: list[GroupRecord] = []
     for record in sorted(fresh, key=lambda record: (not isinstance(record.body, Revoke), record.id)):
-        key = record.body.public
+        key, kind = record.body.public, isinstance(record.body, Revoke)
         small = sizes[key] + len(record.raw) <= GROUP_BYTES_OF_ONE_MAX
-        if small and counts[key] < GROUP_RECORDS_OF_ONE_MAX and len(here) + len(kept) < GROUP_RECORDS_MAX:
-            counts[key] += 1
+        if small and counts[key, kind] < GROUP_RECORDS_OF_ONE_MAX and len(here) + len(kept) < GROUP_RECORDS_MAX:
+            counts[key, kind] += 1
             sizes[key] += len(record.raw)
             kept.append(record)
     return kept
 
 
-def _parts(
-    cutoffs: list[tuple[SessionId, tuple[StatementId, ...]]],
-) -> Iterator[list[tuple[SessionId, tuple[StatementId, ...]]]]:
-    for at in range(0, len(cutoffs), GROUP_CUTOFFS_MAX):
-        yield cutoffs[at : at + GROUP_CUTOFFS_MAX]
+def _parts(things: Sequence[T], count_max: int) -> Iterator[Sequence[T]]:
+    """Cut `things` into parts; one empty part if there are none."""
+    for at in range(0, max(len(things), 1), count_max):
+        yield things[at : at + count_max]
 
 
 def _role(device: Device) -> Role:
