@@ -127,7 +127,7 @@ class Part:
         if view.owner != self.me:
             return Refusal(why=Why.OWNER_REVOKED if view.owner_revoked else Why.NOT_OWNER)
         if self._rolled_back(view.token.id):
-            return Refusal(why=Why.ROLLED_BACK)
+            return Refusal(why=Why.ADDED_AGAIN if self.me in view.anew else Why.ROLLED_BACK)
         refusal = self._no_tip()
         if refusal is not None:
             return refusal
@@ -273,10 +273,16 @@ class Part:
         return None if record.head is None and not made else Refusal(why=Why.SPLIT)
 
     def _rolled_back(self, token: StatementId) -> bool:
-        """Whether something shows that this device had `token` before its store was rolled back."""
+        """Whether something shows that this device had `token` before its store was rolled back, or it was revoked."""
         if token in self.denied:
             return True
-        return any(token in (s.id, _token_of(s)) for s in self.known.strays(self.me, self.tip))
+        return any(token in (s.id, _token_of(s)) for s in self.known.strays(self.me, self._chain_tip))
+
+    @property
+    def _chain_tip(self) -> StatementId | None:
+        """The tip, if it is in the chain that counts: that of a device that was added again begins anew."""
+        anew = self.known.view.anew.get(self.me)
+        return self.tip if not anew or self.known.line(self.tip).missing in anew else None
 
     @property
     def after(self) -> StatementId | None:
@@ -285,9 +291,8 @@ class Part:
         From the tip on, own statements that came from elsewhere are followed while there is one choice. Where this
         device was revoked and added again, its chain begins anew at that membership.
         """
-        at = self.tip
-        anew = self.known.view.anew.get(self.me)
-        if anew and self.known.line(at).missing not in anew:
+        at = self._chain_tip
+        if at is None and (anew := self.known.view.anew.get(self.me)):
             at = min(anew)
         while len(next_ones := self.known.followers(self.me, at)) == 1:
             at = next_ones[0]

@@ -18,6 +18,7 @@ class Why(enum.Enum):
     SPLIT = "split"
     HEAD_NOT_HERE = "head-not-here"
     ROLLED_BACK = "rolled-back"
+    ADDED_AGAIN = "added-again"
     STALE = "stale"
     WAKING = "waking"
     ALONE = "alone"
@@ -60,6 +61,10 @@ WORDS: Mapping[Why, tuple[str, WayOut]] = {
     Why.SPLIT: ("the owner's line is split: two checkpoints continue one", WayOut.TAKE_OVER_A_HEAD),
     Why.HEAD_NOT_HERE: ("the checkpoint to go on from is not here yet", WayOut.SYNC),
     Why.ROLLED_BACK: ("this store was rolled back: another one has newer statements of this device", WayOut.TAKE_OVER),
+    Why.ADDED_AGAIN: (
+        "this device was revoked and added again, so it goes on with the session by taking it over",
+        WayOut.TAKE_OVER,
+    ),
     Why.STALE: ("the session went on elsewhere since it was loaded here", WayOut.RELOAD),
     Why.WAKING: ("this device just woke and asks the others what happened meanwhile", WayOut.WAIT),
     Why.ALONE: ("this device woke and no other full member that could know more has answered", WayOut.PERSON),
