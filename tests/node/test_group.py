@@ -165,7 +165,7 @@ def test_a_member_that_signs_too_much_fills_no_more_than_its_share_and_can_still
         puppets = [one.raw for one in circle.records]
         laptop.group.take(puppets)
         group = laptop.group.group
-        assert len(group.signers) <= GROUP_DEVICES_MAX
+        assert len(group.given) <= GROUP_DEVICES_MAX
         laptop.group.revoke(desktop.me.id, NOW)
         tower.group.take(puppets[:10])
         tower.hears(laptop)

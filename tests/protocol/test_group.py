@@ -61,7 +61,7 @@ def test_a_stranger_adds_and_revokes_nobody() -> None:
     circle.add(THIEF, root, THIEF)
     circle.revoke(THIEF, own, desktop, whom=DESKTOP)
     group = in_any_order(circle, root)
-    assert names(group.members) == {"laptop", "desktop", "tower"} and device(THIEF) not in group.signers
+    assert names(group.members) == {"laptop", "desktop", "tower"} and device(THIEF) not in group.given
 
 
 def test_a_membership_of_another_device_gives_no_right() -> None:

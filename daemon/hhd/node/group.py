@@ -118,7 +118,7 @@ class Membership:
             device = device_id(public)
             if device == self._me.id:
                 raise RefusedError("This is the very device that you are at; nothing was changed.")
-            if device not in group.devices and len(group.signers | {device}) > GROUP_DEVICES_MAX:
+            if device not in group.devices and len(group.given | {device}) > GROUP_DEVICES_MAX:
                 raise RefusedError(
                     f"This group has had {GROUP_DEVICES_MAX} devices, and takes no more; nothing was changed. "
                     "Begin it anew with `hhd devices refound`."
@@ -339,13 +339,13 @@ class Membership:
     def _worth(
         self, here: Mapping[GroupRecordId, GroupRecord], fresh: list[GroupRecord], root: GroupRecordId
     ) -> list[GroupRecord]:
-        """Those that may matter, and that pass no bound; what puts out is taken before what adds."""
+        """Those that mean something, and that pass no bound; what puts out is taken before what adds."""
         fresh = _within_bounds(here, fresh)
         group = resolve([*here.values(), *fresh], root=root)
-        if len(group.signers) > GROUP_DEVICES_MAX:
+        if len(group.given) > GROUP_DEVICES_MAX:
             fresh = [record for record in fresh if not isinstance(record.body, Add)]
             group = resolve([*here.values(), *fresh], root=root)
-        return [record for record in fresh if record.body.by in group.signers]
+        return [record for record in fresh if record.id in group.good]
 
 
 class _Head(TypedDict):

@@ -1,4 +1,4 @@
-"""Records of a group in causal order, each with everything that it, directly or through others, names."""
+"""Records of a group in causal order: what is named before what names it."""
 
 from __future__ import annotations
 
@@ -10,19 +10,12 @@ from hhd_protocol.ids import GroupRecordId
 
 
 class Causes:
-    """Records, what is named before what names it; a set of them is an integer, bit by place in `order`."""
+    """Records, each after all that it names; one set has one order."""
 
     def __init__(self, records: Iterable[GroupRecord]) -> None:
         here = {record.id: record for record in records}
         self.order = _named_first(here)
         self.place = {record.id: place for place, record in enumerate(self.order)}
-        self.pasts: list[int] = []
-        for record in self.order:
-            past = 0
-            for named in named_by(record):
-                if (at := self.place.get(named)) is not None:
-                    past |= self.pasts[at] | 1 << at
-            self.pasts.append(past)
 
     def get(self, id: GroupRecordId) -> GroupRecord | None:
         """Return a record, None if it is not here."""

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from hhd_protocol import crypto
-from hhd_protocol.group.causes import Causes
+from hhd_protocol.group.causes import Causes, named_by
 from hhd_protocol.group.records import Add, Allow, Found, GroupRecord, Join, Revoke
 from hhd_protocol.ids import DeviceId, GroupRecordId
 from hhd_protocol.limits import GROUP_DEPTH_MAX
@@ -11,8 +11,9 @@ from hhd_protocol.statements import Role
 
 
 class Judged:
-    """The records that count under one root.
+    """The records that count under one root; a set of them is an integer, bit by place in the causal order.
 
+    A record that is not good is nothing: it may be here or not, and what it names is not in the past of what names it.
     Each record is judged by its own past alone, so that nothing that comes later, or is said elsewhere at the same
     time, changes whether a revocation counts. What can fall later is a membership: by being revoked, or because a
     revocation of who gave it had not seen it.
@@ -29,12 +30,31 @@ class Judged:
         self._given: dict[GroupRecordId, list[GroupRecordId]] = {}
         self._ended: dict[GroupRecordId, int] = {}
         self._against: dict[GroupRecordId, int] = {}
+        self.pasts: list[int] = []
+        """Of each record, all good ones that it, directly or through good ones, names."""
+        self.all = 0
+        """The good ones."""
         for place, record in enumerate(causes.order):
+            self.pasts.append(self._past(record))
             if record.id == root and isinstance(record.body, Found):
                 self.memberships[root], self._depths[root] = record, 0
-            elif self._may(record, causes.pasts[place]):
+                self.all |= 1 << place
+            elif self._may(record, self.pasts[place]):
+                self.all |= 1 << place
                 self._take(record, place)
-        self.all = (1 << len(causes.order)) - 1
+
+    @property
+    def good(self) -> list[GroupRecord]:
+        """The good ones, in causal order."""
+        return [record for place, record in enumerate(self._causes.order) if self.all >> place & 1]
+
+    def past(self, record: GroupRecord) -> int:
+        """All good records that `record`, directly or through good ones, names."""
+        return self.pasts[self._causes.place[record.id]]
+
+    def is_in(self, record: GroupRecord, past: int) -> bool:
+        """Whether `record` is in a set."""
+        return bool(past >> self._causes.place[record.id] & 1)
 
     def device(self, membership: GroupRecordId) -> DeviceId:
         """Return the device of one of `memberships`."""
@@ -63,6 +83,14 @@ class Judged:
     def ended(self, membership: GroupRecordId, among: int | None = None) -> bool:
         """Whether it was revoked."""
         return bool(self._ended.get(membership, 0) & (self.all if among is None else among))
+
+    def _past(self, record: GroupRecord) -> int:
+        past = 0
+        for named in named_by(record):
+            place = self._causes.place.get(named)
+            if place is not None and self.all >> place & 1:
+                past |= self.pasts[place] | 1 << place
+        return past
 
     def _may(self, record: GroupRecord, past: int) -> bool:
         """Whether its signer, as far as it knew, was a member who may say this."""
@@ -101,7 +129,7 @@ class Judged:
     def _end(self, membership: GroupRecordId, device: DeviceId, place: int) -> None:
         if membership not in self.memberships or self.device(membership) != device:
             return
-        past = self._causes.pasts[place]
+        past = self.pasts[place]
         # A second revocation that has seen the first has seen all that the first had: it seals nothing more.
         news = not self._ended.get(membership, 0) & past
         self._ended[membership] = self._ended.get(membership, 0) | 1 << place

@@ -8,7 +8,7 @@ from hashlib import sha256
 
 from hhd_protocol import statements
 from hhd_protocol.errors import TooLargeError
-from hhd_protocol.group.causes import Causes
+from hhd_protocol.group.causes import Causes, named_by
 from hhd_protocol.group.judging import Judged
 from hhd_protocol.group.records import Add, Allow, Found, GroupRecord, Join, Revoke
 from hhd_protocol.ids import DeviceId, GroupRecordId, SessionId, StatementId
@@ -64,16 +64,17 @@ class Group:
     """What a set of records means under one root.
 
     `devices`: every one that is or was a member. `approvals`: (who gave the right, who may approve for it), both
-    members now. `ends`: what the next record names as `seen`. `signers`: devices whose records may matter, now or
-    when others come; those of anybody else need not be kept. `fallen`: devices that were added by a device that was
-    revoked by who had not seen them: they are to be added again.
+    members now. `ends`: what the next record names as `seen`. `good`: the records that mean something, here or in a
+    group that this one goes on from; no other need be kept. `given`: every device that was ever added. `fallen`:
+    devices that were added by a device that was revoked by who had not seen them: they are to be added again.
     """
 
     root: GroupRecordId
     devices: Mapping[DeviceId, Device]
     approvals: frozenset[tuple[DeviceId, DeviceId]]
     ends: tuple[GroupRecordId, ...]
-    signers: frozenset[DeviceId]
+    good: frozenset[GroupRecordId]
+    given: frozenset[DeviceId]
     fallen: frozenset[DeviceId]
 
     @property
@@ -124,12 +125,14 @@ def resolve(records: Iterable[GroupRecord], *, root: GroupRecordId) -> Group:
     formers = _formers(causes, judged)
     devices = _devices(judged, formers)
     given = {judged.device(one) for one in judged.memberships}
+    groups = [judged, *formers]
     return Group(
         root=root,
         devices=devices,
-        approvals=_approvals(judged, devices, causes),
-        ends=_ends(causes),
-        signers=frozenset(given.union(*({former.device(one) for one in former.memberships} for former in formers))),
+        approvals=_approvals(judged, devices),
+        ends=_ends(judged.good),
+        good=frozenset(record.id for group in groups for record in group.good),
+        given=frozenset(group.device(one) for group in groups for one in group.memberships),
         fallen=frozenset(given - devices.keys()),
     )
 
@@ -229,9 +232,7 @@ def _named_formers(group: Judged) -> list[GroupRecordId]:
     return named
 
 
-def _approvals(
-    judged: Judged, devices: Mapping[DeviceId, Device], causes: Causes
-) -> frozenset[tuple[DeviceId, DeviceId]]:
+def _approvals(judged: Judged, devices: Mapping[DeviceId, Device]) -> frozenset[tuple[DeviceId, DeviceId]]:
     """Who may approve for whom: the last word of each device; where it said two things at once, no."""
     said: dict[tuple[DeviceId, DeviceId], list[GroupRecord]] = {}
     for record in judged.allows:
@@ -242,23 +243,23 @@ def _approvals(
             target = devices[to].live if to in devices else None
             if live is not None and live.id == body.under and target is not None and target.id == body.membership:
                 said.setdefault((giver, to), []).append(record)
-    return frozenset(pair for pair, records in said.items() if _last_words(records, causes) == {True})
+    return frozenset(pair for pair, records in said.items() if _last_words(records, judged) == {True})
 
 
-def _last_words(records: Sequence[GroupRecord], causes: Causes) -> set[bool]:
+def _last_words(records: Sequence[GroupRecord], judged: Judged) -> set[bool]:
     before = 0
     for record in records:
-        before |= causes.pasts[causes.place[record.id]]
-    last = [record for record in records if not before >> causes.place[record.id] & 1]
+        before |= judged.past(record)
+    last = [record for record in records if not judged.is_in(record, before)]
     return {record.body.approve for record in last if isinstance(record.body, Allow)}
 
 
-def _ends(causes: Causes) -> tuple[GroupRecordId, ...]:
-    ends = causes.ends()
+def _ends(good: Sequence[GroupRecord]) -> tuple[GroupRecordId, ...]:
+    named = {id for record in good for id in named_by(record)}
+    ends = [record for record in good if record.id not in named]
     if len(ends) > GROUP_SEEN_MAX:  # Only where somebody misbehaves: then what puts out is named before all else.
-        revokes = [id for id in ends if isinstance(causes.order[causes.place[id]].body, Revoke)]
-        ends = sorted(revokes) + sorted(set(ends).difference(revokes))
-    return tuple(sorted(ends[:GROUP_SEEN_MAX]))
+        ends.sort(key=lambda record: (not isinstance(record.body, Revoke), record.id))
+    return tuple(sorted(record.id for record in ends[:GROUP_SEEN_MAX]))
 
 
 def _cutoffs(record: GroupRecord, session: SessionId) -> tuple[StatementId | None, ...]:

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from tests.sim.mutants import Mutant
 
-_JUDGING, _RESOLVE, _CAUSES = (f"hhd_protocol.group.{name}" for name in ("judging", "resolve", "causes"))
+_JUDGING, _RESOLVE = "hhd_protocol.group.judging", "hhd_protocol.group.resolve"
 _GROUP, _CUTOFFS = "hhd.node.group", "hhd_protocol.fencing.cutoffs"
 
 MUTANTS: dict[str, Mutant] = {
@@ -45,7 +45,13 @@ MUTANTS: dict[str, Mutant] = {
         new=":",
     ),
     "a past forgets what is named through others": Mutant(
-        breaks="order", module=_CAUSES, old="past |= self.pasts[at] | 1 << at", new="past |= 1 << at"
+        breaks="order", module=_JUDGING, old="past |= self.pasts[place] | 1 << place", new="past |= 1 << place"
+    ),
+    "what is not good is in a past": Mutant(
+        breaks="what is not good is nothing",
+        module=_JUDGING,
+        old="if place is not None and self.all >> place & 1:",
+        new="if place is not None:",
     ),
     "the last word on approving is the first": Mutant(
         breaks="approvals",
@@ -83,8 +89,8 @@ MUTANTS: dict[str, Mutant] = {
     "records of who is out are not kept": Mutant(
         breaks="they converge",
         module=_GROUP,
-        old="if record.body.by in group.signers]",
-        new="if record.body.by in group.members]",
+        old="if record.id in group.good]",
+        new="if record.id in group.good and record.body.by in group.members]",
     ),
     "who is out may sign": Mutant(
         breaks="a device that is out is refused",

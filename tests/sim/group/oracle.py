@@ -28,13 +28,14 @@ class Answer:
 class Oracle:
     def __init__(self, records: Iterable[GroupRecord]) -> None:
         self.records = {record.id: record for record in records}
-        self._pasts: dict[GroupRecordId, Ids] = {}
+        self._pasts: dict[tuple[GroupRecordId, GroupRecordId], Ids] = {}
         self._good: dict[tuple[GroupRecordId, GroupRecordId], bool] = {}
         self._held: dict[tuple[GroupRecordId, Ids, GroupRecordId], bool] = {}
 
-    def past(self, id: GroupRecordId) -> Ids:
-        """All that a record, directly or through others, names."""
-        if id not in self._pasts:
+    def past(self, id: GroupRecordId, root: GroupRecordId) -> Ids:
+        """All good records that a record, directly or through good ones, names."""
+        key = id, root
+        if key not in self._pasts:
             body = self.records[id].body
             named = set(body.seen) | ({body.under} if body.under else set())
             if isinstance(body, Revoke):
@@ -43,9 +44,9 @@ class Oracle:
                 named.add(body.membership)
             if isinstance(body, Found | Join) and body.former:
                 named.add(body.former)
-            here = {one for one in named if one in self.records}
-            self._pasts[id] = frozenset(here).union(*(self.past(one) for one in here))
-        return self._pasts[id]
+            here = {one for one in named if one in self.records and (one == root or self.is_good(one, root))}
+            self._pasts[key] = frozenset(here).union(*(self.past(one, root) for one in here))
+        return self._pasts[key]
 
     def answer(self, root: GroupRecordId) -> Answer:
         if root not in self.records:
@@ -63,7 +64,7 @@ class Oracle:
             (record.body.device, id)
             for id, record in self.records.items()
             if isinstance(record.body, Revoke)
-            and self._is_good(id, root)
+            and self.is_good(id, root)
             and any(
                 self._device(one) == record.body.device
                 for one in record.body.memberships
@@ -80,13 +81,13 @@ class Oracle:
         said: dict[tuple[DeviceId, DeviceId], list[GroupRecordId]] = {}
         for id, record in self.records.items():
             body = record.body
-            if isinstance(body, Allow) and self._is_good(id, root) and self._is_membership(body.membership, root):
+            if isinstance(body, Allow) and self.is_good(id, root) and self._is_membership(body.membership, root):
                 to = self._device(body.membership)
                 if live.get(body.by) == body.under and live.get(to) == body.membership:
                     said.setdefault((body.by, to), []).append(id)
         found = set()
         for pair, ids in said.items():
-            last = [one for one in ids if not any(one in self.past(other) for other in ids)]
+            last = [one for one in ids if not any(one in self.past(other, root) for other in ids)]
             bodies = [self.records[one].body for one in last]
             if all(isinstance(body, Allow) and body.approve for body in bodies):
                 found.add(pair)
@@ -95,7 +96,7 @@ class Oracle:
     def _is_membership(self, id: GroupRecordId, root: GroupRecordId) -> bool:
         if id not in self.records:
             return False
-        return id == root or (isinstance(self.records[id].body, Add) and self._is_good(id, root))
+        return id == root or (isinstance(self.records[id].body, Add) and self.is_good(id, root))
 
     def _device(self, membership: GroupRecordId) -> DeviceId:
         body = self.records[membership].body
@@ -105,7 +106,7 @@ class Oracle:
         body = self.records[membership].body
         return body.role if isinstance(body, Add) else Role.FULL
 
-    def _is_good(self, id: GroupRecordId, root: GroupRecordId) -> bool:
+    def is_good(self, id: GroupRecordId, root: GroupRecordId) -> bool:
         """Its signer, as far as the record's own past says, was a member then who may say this."""
         key = id, root
         if key not in self._good:
@@ -113,7 +114,7 @@ class Oracle:
         return self._good[key]
 
     def _found_good(self, id: GroupRecordId, root: GroupRecordId) -> bool:
-        body, past = self.records[id].body, self.past(id)
+        body, past = self.records[id].body, self.past(id, root)
         under = body.under
         if isinstance(body, Found) or under is None or not self._is_membership(under, root):
             return False
@@ -129,7 +130,7 @@ class Oracle:
     def _ends(self, id: GroupRecordId, root: GroupRecordId) -> set[GroupRecordId]:
         """The memberships that a good revocation ends."""
         body = self.records[id].body
-        if not isinstance(body, Revoke) or not self._is_good(id, root):
+        if not isinstance(body, Revoke) or not self.is_good(id, root):
             return set()
         return {one for one in body.memberships if self._is_membership(one, root) and self._device(one) == body.device}
 
@@ -141,6 +142,6 @@ class Oracle:
         if key not in self._held:
             giver = self.records[membership].body.under
             assert giver is not None
-            seen = all(membership in self.past(one) for one in among if giver in self._ends(one, root))
+            seen = all(membership in self.past(one, root) for one in among if giver in self._ends(one, root))
             self._held[key] = seen and self._is_membership(membership, root) and self._holds(giver, among, root)
         return self._held[key]

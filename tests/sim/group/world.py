@@ -95,11 +95,12 @@ class World:
 
     def signed(self, device: Device, before: int) -> None:
         """What `device` signed now, beyond `before` records, names all that it knew."""
-        oracle = Oracle(device.records)
-        known = {record.id for record in device.records[:before]}
+        oracle, root = Oracle(device.records), device.root
+        assert root is not None
+        known = {one.id for one in device.records[:before] if one.id == root or oracle.is_good(one.id, root)}
         for record in device.records[before:]:
             if record.body.by == device.id and not isinstance(record.body, Found):
-                assert known <= oracle.past(record.id), f"{device.name} does not name all that it knew"
+                assert known <= oracle.past(record.id, root), f"{device.name} does not name all that it knew"
 
     # What happens
 
@@ -272,12 +273,10 @@ class World:
             ]
             if not given:
                 return
-            cutoffs = {
-                SESSION: tuple(sorted(self.dice.sample(sorted(thief.statements), min(2, len(thief.statements)))))
-            }
-            body = Revoke(
-                **head, device=whom.id, memberships=tuple(sorted(given)), cutoffs=cutoffs if cutoffs[SESSION] else {}
-            )
+            some = tuple(sorted(self.dice.sample(sorted(thief.statements), min(2, len(thief.statements)))))
+            cutoffs = {SESSION: some} if some else {}
+            named = self.dice.choice(self.devices) if self.dice.random() < 0.3 else whom
+            body = Revoke(**head, device=named.id, memberships=tuple(sorted(given)), cutoffs=cutoffs)
             made = self.forge(body, thief.seed)
         elif kind == "puppet":
             self.puppets += 1
@@ -356,7 +355,7 @@ class World:
         assert group.approvals == found.approvals, f"{device.name}: who may approve"
         revokes = {(one.id, record.id) for one in group.devices.values() for record in one.revokes if one.memberships}
         assert revokes == set(found.revokes), f"{device.name}: which revocations count"
-        assert len(group.signers) <= GROUP_DEVICES_MAX
+        assert len(group.given) <= GROUP_DEVICES_MAX
         gone = self.ended.setdefault((device.id, root), set())
         live = {one.live.id for one in group.members.values() if one.live is not None}
         assert not gone & live, f"{device.name}: a membership that was ended is live again"
