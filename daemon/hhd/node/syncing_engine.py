@@ -741,7 +741,8 @@ class Engine:
             self.known.setdefault(peer, {})[session] = checkpoint
 
     def _member(self, device: DeviceId) -> Member | None:
-        return members(self.store, self._me).get(device)
+        found = members(self.store, self._me).get(device)
+        return found if found is not None and found.live else None
 
     def _has_room(self) -> bool:
         try:
