@@ -36,6 +36,7 @@ class Played:
         self.now: list[live.Event] = []
         """What who attaches is told after the transcript."""
         self.heard: list[tuple[object, ...]] = []
+        self.pauses = True
         self.begun: dict[str, object] = {}
         self._data, self._queues = data, list[asyncio.Queue[live.Event | None]]()
         self._ready, self._changed = threading.Event(), threading.Condition()
@@ -169,6 +170,8 @@ class Played:
 
     async def pause(self, name: str) -> Rested:
         self._note("pause")
+        if not self.pauses:
+            await asyncio.Event().wait()
         return Rested(session=SESSION, state="paused", sentence="Paused.")
 
     async def keys(self, name: str, line: str, by: str) -> bool:

@@ -6,6 +6,7 @@ import json
 import re
 import signal
 import subprocess
+import termios
 from collections.abc import Iterator
 from pathlib import Path
 
@@ -77,10 +78,13 @@ def test_a_question_is_answered_here_and_not_what_was_answered_elsewhere(laptop:
         daemon.until("keys", "y")
         daemon.tell(live.Settled(id="q2", by="phone", word="no"), state("running"))
         terminal.wait("(answered: no, phone)")
-        terminal.type("\r\x03")
+        terminal.type("\rok\r")  # The letter was for a question that is none any more.
+        daemon.until("say", "ok")
+        terminal.type("\x03")
         terminal.rest()
     assert process.returncode == 0
-    assert [heard[:3] for heard in daemon.heard if heard[0] in ("answer", "say")] == [("answer", "q1", "yes")]
+    said = [heard[:3] for heard in daemon.heard if heard[0] in ("answer", "say")]
+    assert said == [("answer", "q1", "yes"), ("say", "ok")]
 
 
 def test_an_answer_carries_the_digest_of_what_was_on_the_screen_and_of_nothing_else(
@@ -247,6 +251,57 @@ def test_a_terminal_goes_on_with_the_next_daemon_and_no_byte_comes_twice(laptop:
     assert [json.dumps(one["event"], separators=(",", ":")) for one in told if "event" in one] == [HI, first, last]
     assert process.returncode == 0 and at.returncode == 0
     assert [line for line in seen(terminal) if not line.startswith(("(", "hhd"))] == ["> hi", "first", "last", ""]
+
+
+def test_where_no_other_daemon_comes_that_is_said(laptop: Device) -> None:
+    patient = "import hhd.cli.watching as w; w.RETURN_SECONDS = 0.1"
+    with Played(laptop.home / "data") as daemon:
+        daemon.now = [state("running")]
+        process = subprocess.Popen(
+            laptop.command("run", "x", before=patient),
+            env=laptop.environ,
+            cwd=laptop.home,
+            stdin=subprocess.DEVNULL,
+            stderr=subprocess.PIPE,
+            text=True,
+        )
+        daemon.attached()
+    _, err = process.communicate(timeout=60)
+    assert process.returncode == 1 and "no other one came" in err and f"Go on with: hhd resume {NAME}" in err
+
+
+@pytest.mark.parametrize("keys", ["\x04", "\x03"])
+def test_the_terminal_is_given_back_as_it_was(keys: str, laptop: Device, daemon: Played) -> None:
+    with at_terminal(laptop, "attach", NAME, cwd=laptop.home) as (terminal, _):
+        before = termios.tcgetattr(terminal.fd)
+        terminal.wait("> hi")
+        assert not termios.tcgetattr(terminal.fd)[3] & termios.ECHO
+        terminal.type(keys)
+        terminal.rest()
+        assert before[3] & termios.ECHO and termios.tcgetattr(terminal.fd) == before
+
+
+def test_after_a_stop_keys_are_read_again(laptop: Device, daemon: Played) -> None:
+    """The kernel stops nobody whose group has no shell, so here it goes on at once."""
+    with at_terminal(laptop, "attach", NAME, cwd=laptop.home) as (terminal, process):
+        terminal.wait("> hi")
+        process.send_signal(signal.SIGTSTP)
+        terminal.type("ab")
+        daemon.until("keys", "ab")
+        terminal.type("\x15\x04")
+        terminal.rest()
+    assert process.returncode == 0
+
+
+def test_a_second_ctrl_c_gets_away_from_a_pause_that_does_not_come(laptop: Device, daemon: Played) -> None:
+    daemon.pauses = False
+    with at_terminal(laptop, "run", "x", cwd=laptop.home) as (terminal, process):
+        terminal.wait("> hi")
+        terminal.type("\x03")
+        daemon.until("pause")
+        terminal.type("\x03")
+        terminal.rest()
+    assert process.returncode == 1 and f"Come back with: hhd attach {NAME}" in terminal.screen
 
 
 # sentences

@@ -225,22 +225,45 @@ SAME: dict[str, tuple[str, list[Any], list[str], str, int]] = {
 }
 
 
+@pytest.fixture(scope="module")
+def one_for_all(tmp_path_factory: pytest.TempPathFactory, compiled_modules: Path) -> Iterator[Daemon]:
+    environ = {"HHD_CACHE_HOME": str(compiled_modules)}
+    with daemon(tmp_path_factory.mktemp("same") / "laptop", environ=environ) as one:
+        yield one
+
+
 @pytest.mark.parametrize("case", SAME)
-def test_a_session_ends_the_same_through_the_daemon_as_in_this_process(case: str, tmp_path: Path) -> None:
+def test_a_session_ends_the_same_through_the_daemon_as_in_this_process(
+    case: str, one_for_all: Daemon, tmp_path: Path
+) -> None:
     config, replies, words, typed, status = SAME[case]
-    found = []
-    with daemon(tmp_path / "laptop", config=config) as laptop:
-        model = script(tmp_path / "s.jsonl", replies)
-        for number, way in enumerate([[], ["--foreground"]]):
-            repo = repository(tmp_path / f"{number}" / "repo")
-            done = laptop.device.hhd("run", "go", "--model", model, "--json", *words, *way, cwd=repo, typed=typed)
-            assert done.returncode == status, (way, done.stdout, done.stderr)
-            told = json.loads(done.stdout)
-            shown = laptop.device.hhd("show", told["session"], "--json", cwd=repo)
-            same = {name: told.get(name) for name in ("status", "sentence", "exit", "model_calls", "tokens", "effect")}
-            found.append((same, json.loads(shown.stdout)["events"], (repo / "doubles.py").read_text()))
+    found, device = [], one_for_all.device
+    (device.home / "config" / "config.toml").write_text(config)
+    assert device.hhd("restart", "--config", cwd=tmp_path).returncode == 0
+    model = script(tmp_path / "s.jsonl", replies)
+    for number, way in enumerate([[], ["--foreground"]]):
+        repo = repository(tmp_path / f"{number}" / "repo")
+        done = device.hhd("run", "go", "--model", model, "--json", *words, *way, cwd=repo, typed=typed)
+        assert done.returncode == status, (way, done.stdout, done.stderr)
+        told = json.loads(done.stdout)
+        same = {name: told.get(name) for name in ("status", "sentence", "exit", "model_calls", "tokens", "effect")}
+        found.append((same, events(device, told["session"]), (repo / "doubles.py").read_text()))
     assert found[0] == found[1]
     assert len(found[0][1]) > 3
+
+
+def test_what_waits_for_a_yes_is_approved_as_soon_as_its_terminal_has_left_and_is_not_asked_again(
+    tmp_path: Path, repo: Path
+) -> None:
+    with daemon(tmp_path / "laptop", config="") as laptop:
+        model = script(tmp_path / "s.jsonl", [says(call("bash", command="echo x >> done")), says(text("Ok."))])
+        done = laptop.device.hhd("run", "go", "--model", model, cwd=repo)
+        assert done.returncode == 3 and "hhd approve " in done.stderr
+        until(lambda: not laptop.workers())
+        assert laptop.device.hhd("approve", "go", cwd=repo, typed="y\n").returncode == 0
+        done = laptop.device.hhd("resume", "go", "--model", model, cwd=repo)
+        assert (done.returncode, (repo / "done").read_text()) == (0, "x\n") and "Ok." in done.stdout
+        assert "q = later" not in done.stdout
 
 
 def test_what_may_have_run_ends_the_same_too(laptop: Daemon, repo: Path) -> None:

@@ -62,7 +62,11 @@ def drive(kept: InDaemon, wakeups: Wakeups, *, as_json: bool, tail: bool) -> int
     Ctrl-C pauses it; the end of input at a terminal, or its end, leaves it running. `tail`: of what it said before,
     show only the end.
     """
-    left = _watched(kept, wakeups, quiet=as_json, tail=tail, pauses=True)
+    try:
+        left = _watched(kept, wakeups, quiet=as_json, tail=tail, pauses=True)
+    except KeyboardInterrupt:
+        on = f"Come back with: hhd attach {kept.short}"
+        raise UserError(f"Interrupted; whether session {kept.short} rests is not known here. {on}") from None
     return _said(kept, left, as_json)
 
 
