@@ -2,42 +2,18 @@
 
 from __future__ import annotations
 
-import json
 import os
 import signal
 import subprocess
-import sys
-from collections.abc import Callable, Iterator
+from collections.abc import Callable
 from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
 from typing import Any
 
 import pytest
+from tests.e2e.told import HHD, Told
 
 from hhd.base.locks import held
-
-HHD = (sys.executable, "-m", "hhd")
-
-
-class Told:
-    """What one command printed and returned."""
-
-    def __init__(self, *words: str, **more: Any) -> None:
-        done = subprocess.run([*HHD, *words], capture_output=True, text=True, timeout=120, **more)
-        self.status, self.out, self.err = done.returncode, done.stdout, done.stderr
-
-    @property
-    def json(self) -> Any:
-        return json.loads(self.out)
-
-
-@pytest.fixture
-def data() -> Iterator[Path]:
-    """The data folder of this test, whose daemon is ended after it."""
-    folder = Path(os.environ["HHD_DATA_HOME"])
-    yield folder
-    Told("down")
-    assert not held(folder / "daemon.lock")
 
 
 def killed(process: int) -> None:

@@ -12,23 +12,13 @@ import subprocess
 import sys
 from collections.abc import Iterator
 from pathlib import Path
-from typing import Any
 
 import pytest
+from tests.e2e.told import HHD, Told
 from tests.e2e.user_manager import HANDED
 
 from hhd.base.locks import held
 from hhd.node import services, units
-
-HHD = (sys.executable, "-m", "hhd")
-
-
-class Told:
-    """What one command printed and returned."""
-
-    def __init__(self, *words: str, **more: Any) -> None:
-        done = subprocess.run([*HHD, *words], capture_output=True, text=True, timeout=120, **more)
-        self.status, self.out, self.err = done.returncode, done.stdout, done.stderr
 
 
 @pytest.fixture
@@ -44,6 +34,7 @@ def manager(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[Path]:
     monkeypatch.setenv("PATH", f"{state / 'bin'}:{os.environ['PATH']}")
     monkeypatch.setenv("HHD_TEST_MANAGER", str(state))
     monkeypatch.setenv("XDG_CONFIG_HOME", str(tmp_path / "xdg config"))
+    monkeypatch.setenv("HHD_CACHE_HOME", str(tmp_path / "cache"))
     yield state
     subprocess.run([str(script), "stop", "hhd.service"], check=True)
     assert not held(Path(os.environ["HHD_DATA_HOME"]) / "daemon.lock")
@@ -81,6 +72,17 @@ def test_it_is_installed_started_by_its_manager_and_removed_again(manager: Path,
     assert json.loads(Told("status", "--json").out) == {"running": False}
     again = Told("down", "--uninstall")
     assert again.status == 0 and "No service of hhd was installed." in again.out
+
+
+def test_a_start_that_the_manager_says_failed_is_explained(manager: Path) -> None:
+    assert Told("up", "--install").status == 0 and Told("down").status == 0
+    config = Path(os.environ["HHD_CONFIG_HOME"])
+    config.mkdir(exist_ok=True)
+    (config / "config.toml").write_text("[store]\nkeep_day = 3\n")
+    told = Told("up")
+    assert told.status == 3 and "keep_day" in told.err and len(told.err.splitlines()) == 1
+    (config / "config.toml").unlink()
+    assert Told("up").status == 0
 
 
 def test_a_unit_that_a_person_edited_is_neither_overwritten_nor_removed_silently(manager: Path, tmp_path: Path) -> None:
@@ -147,9 +149,12 @@ def test_purge_shows_and_asks_removes_what_is_ours_and_leaves_what_is_not(manage
     assert Told("down", "--uninstall", "--purge", "--yes").status == 0
 
 
-def test_purge_waits_for_nobody_and_removes_nothing_beside_a_process_that_works(tmp_path: Path) -> None:
+def test_purge_waits_for_nobody_and_removes_nothing_beside_a_process_that_works(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
     from hhd.base import locks
 
+    monkeypatch.setenv("HHD_CACHE_HOME", str(tmp_path / "cache"))
     assert Told("up").status == 0 and Told("down").status == 0
     data = Path(os.environ["HHD_DATA_HOME"])
     (data / "store").mkdir(exist_ok=True)

@@ -7,37 +7,11 @@ import os
 import signal
 import stat
 import subprocess
-import sys
-from collections.abc import Iterator
 from pathlib import Path
-from typing import Any
 
 import pytest
 from tests.e2e.lab import needs_agent
-
-from hhd.base.locks import held
-
-HHD = (sys.executable, "-m", "hhd")
-
-
-class Told:
-    """What one command printed and returned."""
-
-    def __init__(self, *words: str, **more: Any) -> None:
-        done = subprocess.run([*HHD, *words], capture_output=True, text=True, timeout=120, **more)
-        self.status, self.out, self.err = done.returncode, done.stdout, done.stderr
-
-    @property
-    def json(self) -> Any:
-        return json.loads(self.out)
-
-
-@pytest.fixture
-def data() -> Iterator[Path]:
-    folder = Path(os.environ["HHD_DATA_HOME"])
-    yield folder
-    Told("down")
-    assert not held(folder / "daemon.lock")
+from tests.e2e.told import HHD, Told
 
 
 def events(*words: str) -> list[str]:

@@ -8,7 +8,7 @@ import sys
 import time
 from collections.abc import Callable
 
-from hhd.base import locks
+from hhd.base import config, locks
 from hhd.base.errors import RefusedError, UserError
 from hhd.base.paths import data_folder
 from hhd.control.address import LOCK_FILE
@@ -36,7 +36,11 @@ def up(link: Link, manager: Manager | None = None) -> tuple[Status, bool]:
     if running is not None:
         return running, False
     if manager is not None:
-        manager.start()  # It waits until the daemon says that it is ready.
+        try:
+            manager.start()  # It waits until the daemon says that it is ready.
+        except UserError:
+            config.load()  # The usual reason; the manager only says that it failed.
+            raise
         running = status(link)
         if running is None:
             raise RefusedError("The service manager started the daemon, and it does not answer; hhd logs says more.")
