@@ -777,7 +777,7 @@ class Handoffs:
         elif going.one.side is Side.TARGET and going.one.stage in UNTAKEN and now > going.heard + DEADLINE_SECONDS:
             why = "Nothing was heard of the other device for long."
             await self._happen(going, Event(what=Happening.CANCELLED, why=why, at_ms=_now_ms()))
-        elif not going.busy and not going.one.over and now > going.heard + AGAIN_SECONDS:
+        elif not (going.busy or going.turn.locked() or going.one.over) and now > going.heard + AGAIN_SECONDS:
             await self._watch(going)
             await self._due(going)
 

@@ -1,0 +1,136 @@
+"""Five hundred handoffs between two devices whose daemons are killed and whose link is cut at random: none is lost."""
+
+from __future__ import annotations
+
+import asyncio
+import contextlib
+import random
+from collections import Counter
+from pathlib import Path
+from unittest import mock
+
+import pytest
+from tests.e2e.lab import needs_agent
+from tests.node.handing import House, house
+from tests.node.two import Device, devices
+
+from hhd.base.errors import UserError
+from hhd.effects.sandbox import Sandbox
+from hhd.node import handoff_admission, handoff_journal, handoffs, sessions
+from hhd.node.doors import Doors
+from hhd_protocol.ids import SessionId
+
+pytestmark = needs_agent
+
+SESSIONS, ROUNDS = 20, 25
+NAMES = ("laptop", "desktop")
+NO_WALLS = Sandbox(program=None, reason="not under test", network=True, hidden=())
+
+
+def holder(made: dict[str, Device], session: SessionId) -> str:
+    """The one device that may go on with `session`: asserts that there is exactly one."""
+    may = []
+    for name, device in made.items():
+        if session in device.store.sessions() and Doors(device.store, device.me, session).may_append() is None:
+            may.append(name)
+    assert len(may) == 1, f"{session.hex()[:8]} may go on at {may}"
+    return may[0]
+
+
+async def trouble(home: House, dice: random.Random, counts: Counter[str]) -> None:
+    """Kill daemons and cut the link, at random moments, for one round."""
+    for _ in range(dice.randrange(1, 4)):
+        await asyncio.sleep(dice.random() * 0.6)
+        what = dice.choice(["cut", "cut", "kill laptop", "kill desktop", "kill both"])
+        counts[what] += 1
+        if what == "cut":
+            home.cut(*NAMES)
+            await asyncio.sleep(dice.random() * 0.05)
+            await home.link(*NAMES)
+            continue
+        gone = NAMES if what == "kill both" else (what.removeprefix("kill "),)
+        for name in gone:
+            await home.kill(name)
+        for name in gone:
+            await home.up(name)
+
+
+async def hand_on(home: House, session: SessionId, source: str, target: str, counts: Counter[str]) -> None:
+    site = home.sites.get(source)
+    if site is None:
+        counts["not begun"] += 1
+        return
+    try:
+        async for moved in site.handoffs.transfer(session.hex(), target):
+            if moved.over:
+                counts[f"ended {moved.stage}"] += 1
+    except (UserError, RuntimeError):
+        counts["refused"] += 1
+
+
+@pytest.mark.long
+def test_of_five_hundred_faulty_handoffs_all_arrive_or_are_undone(tmp_path: Path) -> None:
+    dice, counts = random.Random(10), Counter[str]()
+    with (
+        mock.patch.object(handoffs, "AGAIN_SECONDS", 1.0),
+        mock.patch.object(handoffs, "LOOK_SECONDS", 0.1),
+        mock.patch.object(handoffs, "REPLY_SECONDS", 5.0),
+        mock.patch.object(handoff_admission, "_of_model", lambda *_: []),
+        mock.patch.object(handoff_admission, "detect", lambda _: NO_WALLS),
+        devices(tmp_path, [], *NAMES) as both,
+    ):
+        made = dict(zip(NAMES, both, strict=True))
+        all_of_them = [made["laptop"].create(f"task {number}") for number in range(SESSIONS)]
+
+        async def go() -> None:
+            async with house(both) as home:
+                for _ in range(ROUNDS):
+                    before = {session: holder(made, session) for session in all_of_them}
+                    others = {name: next(other for other in NAMES if other != name) for name in NAMES}
+                    moving = [
+                        asyncio.create_task(hand_on(home, session, at, others[at], counts))
+                        for session, at in before.items()
+                    ]
+                    await trouble(home, dice, counts)
+                    await _settled(home, made)
+                    for task in moving:
+                        task.cancel()
+                    await asyncio.gather(*moving, return_exceptions=True)
+                    await _settled(home, made)
+                    for session, at in before.items():
+                        counts["undone" if holder(made, session) == at else "arrived"] += 1
+
+        asyncio.run(go())
+        print(", ".join(f"{count} {what}" for what, count in sorted(counts.items())))
+        assert counts["arrived"] + counts["undone"] == SESSIONS * ROUNDS
+        assert counts["arrived"] > SESSIONS * ROUNDS / 4 and counts["cut"] and counts["kill both"]
+        for session in all_of_them:
+            views = [sessions.view(one.store, one.me, session) for one in both if session in one.store.sessions()]
+            assert all(len(view.heads) == 1 and not view.refused for view in views), "nobody worked beside another"
+
+
+async def _settled(home: House, made: dict[str, Device]) -> None:
+    async with asyncio.timeout(60):
+        while not _quiet(home, made):
+            await asyncio.sleep(0.05)
+
+
+def _quiet(home: House, made: dict[str, Device]) -> bool:
+    return all(not handoff_journal.unfinished(one.store) for one in made.values()) and all(
+        not going.busy for site in home.sites.values() for going in site.handoffs._goings.values()
+    )
+
+
+def test_a_session_that_two_devices_may_go_on_with_is_noticed(tmp_path: Path) -> None:
+    """The positive control of what the long test looks for."""
+    with devices(tmp_path, [], *NAMES) as both:
+        made = dict(zip(NAMES, both, strict=True))
+        session = made["laptop"].create("task")
+        assert holder(made, session) == "laptop"
+        with contextlib.ExitStack() as after:
+            after.enter_context(mock.patch.object(Doors, "may_append", lambda _: None))
+            from tests.node.two import brought
+
+            brought(made["laptop"], made["desktop"], session)
+            with pytest.raises(AssertionError, match="may go on at"):
+                holder(made, session)
