@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable, Iterator
 from typing import TYPE_CHECKING, TypeVar
 
-from hhd.app import devices, peering, sessions, syncing
+from hhd.app import devices, handoffs, peering, sessions, syncing
 
 if TYPE_CHECKING:
     from pathlib import Path
@@ -62,6 +62,7 @@ def run(ready: Callable[[], None]) -> None:
         syncs = syncing.part(this_device.identity(), peers, workers)
         syncs.wished.append(sharing.look)
         parts += [peers, meeting, sharing, syncs]
+        parts.append(handoffs.part(workers, peers, syncs, this_device.identity().id, lanes))
         looking.append(sharing.look)
         tending.noted.append(lambda: [syncs.trouble] if syncs.trouble else [])
         grouping.changed.append(peers.roll.refresh)

@@ -52,6 +52,9 @@ def _would(shown: Takeable) -> list[str]:
         f"  to go on from: {telling.brief(shown.head)} by {telling.device(shown.by)}, {_age(shown.age_ms)} old "
         f"{whose}; what was done after that is not here",
     ]
+    if shown.behind:
+        newer = telling.count(shown.behind, "newer checkpoint")
+        lines.append(f"  {newer} of it {'is' if shown.behind == 1 else 'are'} known here, and the content did not come")
     if shown.handoff:
         lines.append(f"  a handoff that is {shown.handoff} ends with it")
     if shown.capture:

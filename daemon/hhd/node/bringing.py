@@ -12,7 +12,7 @@ from pathlib import Path
 
 from hhd.base.errors import RefusedError
 from hhd.identity.key import Identity
-from hhd.node import here, sessions
+from hhd.node import here, listing, sessions
 from hhd.node.workspaces import Applied, Workspaces
 from hhd.store.captures import capture_ref
 from hhd.store.store import Store
@@ -33,6 +33,7 @@ def bring(store: Store, me: Identity, session: SessionId, *, called: str = "") -
     with store.transaction():
         note = noted or here.Note(place=None)
         here.note(store, session, replace(note, folder=Path(applied.folder)))
+        listing.change(store, session, folder=applied.folder)
     return applied
 
 

@@ -22,7 +22,7 @@ from hhd_protocol.bodies import CheckpointBody, IntentBody
 from hhd_protocol.holding import TakeOver, Why
 from hhd_protocol.ids import CheckpointId, EffectId, StatementId
 from hhd_protocol.lineage import effect_id
-from hhd_protocol.statements import Record, RecordKind
+from hhd_protocol.statements import Checkpoint, Record, RecordKind
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -50,9 +50,9 @@ class Taker:
             if refusal is None or refusal.why is Why.STALE:
                 name = short(listed.id)
                 raise RefusedError(f"Session {name} is this device's already; go on with it: hhd resume {name}")
-        if (refusal := part.may_take_over(head)) is not None:
+        at, behind = (head, 0) if head is not None else self._newest(listed, doors)
+        if (refusal := part.may_take_over(at)) is not None:
             raise refused(listed.id, refusal, view)
-        at = head or (None if view.main is None else CheckpointId(view.main))
         if at is None:
             raise RefusedError(
                 f"Session {short(listed.id)} has no checkpoint here yet, so there is nothing to go on from."
@@ -73,12 +73,26 @@ class Taker:
             by=self.devices.shown(signed.body.by),
             age_ms=age_ms,
             clock=clock,
+            behind=behind,
             heads=len(view.heads),
             doubts=tuple(self._doubts(doors, listed, at)),
             capture="" if ref is None else ref.name.hex(),
             folder="" if noted is None or noted.folder is None else str(noted.folder),
             handoff=stages[-1] if stages else "",
         )
+
+    def _newest(self, listed: Listed, doors: Doors) -> tuple[CheckpointId | None, int]:
+        """The last checkpoint on the owner's line whose content is here, and how many after it there are without."""
+        known, here_ids = doors.part.known, set(self.store.checkpoint_ids(listed.id))
+        at, behind = known.view.main, 0
+        while at is not None and (at not in here_ids or self.store.checkpoint(CheckpointId(at)).thinned):
+            fact = known.statements.get(at)
+            at = fact.parents[0] if isinstance(fact, Checkpoint) and fact.parents else None
+            behind += 1
+        if at is not None:
+            return CheckpointId(at), behind
+        heads = [one for one in self.store.heads(listed.id) if not self.store.checkpoint(one).thinned]
+        return (heads[-1] if heads else None), behind
 
     def _age(self, listed: Listed, at: CheckpointId, body: CheckpointBody) -> tuple[int, str]:
         now, came = self.store.now_ms(), self.store.came(listed.id)
@@ -126,7 +140,7 @@ class Taker:
         Raises RefusedError, with nothing changed, where something came in between; BusyError.
         """
         wanted = naming.checkpoint(self.store, listed.id, shown.head)
-        now = self.would(listed, None if shown.main else wanted)
+        now = self.would(listed, None if shown.main or shown.behind else wanted)
         if (now.token, now.head) != (shown.token, shown.head):
             raise RefusedError("The session has changed since it was shown; nothing was changed. Look at it again.")
         turning.carry_out(self.store, self.me, listed.id, TakeOver(head=wanted, reason=reason))

@@ -23,9 +23,9 @@ class Takeable:
     `owner`: the device that has it now; None where no record says. `token`: its number. `head`: the checkpoint to go on
     from, `by` who made it; `main`: it is the owner's last one, as far as is known here. `age_ms`: how old that is;
     counted from when it came here, by this device's clock, if `clock` is "ours"; where that is not known, by the clock
-    of the device that made it ("theirs"). `folder`: where the files of that moment belong here, "" where that is not
-    known; `capture`: those files, "" if none were captured. `handoff`: the stage of the open handoff that it ends, ""
-    for none. `heads`: how many there are.
+    of the device that made it ("theirs"). `behind`: checkpoints after it that are known here, without their content.
+    `folder`: where the files of that moment belong here, "" where that is not known; `capture`: those files, "" if none
+    were captured. `handoff`: the stage of the open handoff that it ends, "" for none. `heads`: how many there are.
     """
 
     session: str
@@ -37,6 +37,7 @@ class Takeable:
     by: Device
     age_ms: int
     clock: str
+    behind: int
     heads: int
     doubts: tuple[Doubt, ...]
     capture: str
