@@ -189,13 +189,15 @@ class Grown:
     session: SessionId
     memory: Memory
     line: Line | None = None
+    doors: Doors | None = None
 
     def step(self, changed: list[int] | None = None, said: bytes = b"") -> CheckpointId:
         """One checkpoint, signed under the token that this device has."""
         numbers = self.memory.edit(4) if changed is None else changed
         store = self.store
         with store.transaction():
-            doors = Doors(store, self.me, self.session)
+            doors = self.doors = self.doors or Doors(store, self.me, self.session)
+            doors.look()
             assert doors.may_append() is None, doors.may_append()
             token, main = doors.part.known.view.token, doors.part.known.view.main
             assert token is not None
@@ -208,9 +210,11 @@ class Grown:
 
             if self.line is None or self.line.head != main:
                 self.line = Line(store, self.session, None if main is None else CheckpointId(main))
-            return self.line.checkpoint(
+            made = self.line.checkpoint(
                 snapshot=self.memory.snapshot(), changed=numbers, logs={"words": said} if said else {}, sign=sign
             )
+            pen.written(signed[0])
+            return made
 
     def takes_over(self) -> None:
         """This device takes the session, to go on from its main head."""
