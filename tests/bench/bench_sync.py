@@ -317,10 +317,11 @@ def many(folder: Path) -> None:
         from hhd.node import keys
         from hhd.node.syncing_content import Content
         from hhd.node.syncing_intake import Intake
+        from hhd.store.openings import Openings
         from hhd_protocol.sync.messages import Entry, Statements
 
         theirs = device_named("desktop")
-        intake = Intake(other, theirs, Content(other))
+        intake = Intake(other, theirs, Content(other, Openings()))
         with other.transaction():
             for module in one.modules.all():
                 other.modules.put(one.modules.get(module))

@@ -45,9 +45,7 @@ def checkpoints(host: Host, session: SessionId) -> int:
         return len(opened.checkpoint_ids(session))
 
 
-def test_a_session_is_on_the_other_device_as_it_is_made_and_nothing_of_it_is_readable_on_the_wire(
-    lab: LabMaker,
-) -> None:
+def test_a_session_is_on_the_other_device_as_it_is_made_and_unreadable_on_the_wire(lab: LabMaker) -> None:
     with lab("laptop", "desktop") as net:
         laptop, desktop = net["laptop"], net["desktop"]
         pair(net, "laptop", "desktop")
@@ -65,6 +63,7 @@ def test_a_session_is_on_the_other_device_as_it_is_made_and_nothing_of_it_is_rea
             assert not Check(opened).run().findings
 
 
+@pytest.mark.long
 def test_heads_made_apart_show_up_on_both_within_one_exchange(lab: LabMaker) -> None:
     with lab("laptop", "desktop") as net:
         laptop, desktop = net["laptop"], net["desktop"]
@@ -83,6 +82,7 @@ def test_heads_made_apart_show_up_on_both_within_one_exchange(lab: LabMaker) -> 
             until(lambda: all(listed(host)[session.hex()]["heads"] == 2 for host in (laptop, desktop)), 60)
 
 
+@pytest.mark.long
 @pytest.mark.parametrize("killed", ["laptop", "desktop"])
 def test_a_daemon_that_is_killed_in_the_middle_costs_nothing(lab: LabMaker, killed: str) -> None:
     with lab("laptop", "desktop") as net:

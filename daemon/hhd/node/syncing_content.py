@@ -12,6 +12,7 @@ from collections.abc import Iterable
 
 from hhd.store.checkpoints import Checkpoint, refs_of
 from hhd.store.errors import DamagedStoreError, MissingError
+from hhd.store.openings import Openings
 from hhd.store.reading import Reader
 from hhd.store.store import Store
 from hhd_protocol.bodies import CheckpointBody
@@ -35,8 +36,8 @@ class Unsound(Exception):
 class Content:
     """The content of one store's sessions, as far as it is here."""
 
-    def __init__(self, store: Store) -> None:
-        self._store = store
+    def __init__(self, store: Store, openings: Openings) -> None:
+        self._store, self._openings = store, openings
         self._sound: OrderedDict[tuple[FamilyId, Ref, bool], None] = OrderedDict()
 
     def missing(self, checkpoint: Checkpoint) -> list[ObjectName]:
@@ -66,7 +67,7 @@ class Content:
 
     def _walk(self, family: FamilyId, roots: Iterable[Ref]) -> list[ObjectName]:
         """Look at all that `roots`, used as lists, need; return what is not here, else remember them as sound."""
-        reader = self._store.reader(family)
+        reader = self._store.reader(family, self._openings)
         seen: dict[tuple[Ref, bool], None] = {}
         missing: dict[ObjectName, None] = {}
         waiting = [(root, True) for root in roots]

@@ -26,6 +26,7 @@ from hhd.node.syncing_index import Index
 from hhd.node.syncing_intake import Intake, NoKeys, Taken
 from hhd.node.syncing_recipes import Recipes
 from hhd.store.errors import DamagedStoreError, FullStoreError, MissingError
+from hhd.store.openings import Openings
 from hhd.store.store import Store
 from hhd_protocol.bodies import CheckpointBody, CreateBody, ReleaseBody, TakeoverBody
 from hhd_protocol.errors import FormatError
@@ -131,6 +132,7 @@ class Engine:
         self._content: Content | None = None
         self._intake: Intake | None = None
         self._recipes: Recipes | None = None
+        self._openings = Openings()
         self.index = Index()
         self._parts = Parts()
         self._queues: dict[DeviceId, deque[tuple[SessionId, int, bytes, int]]] = {}
@@ -156,9 +158,10 @@ class Engine:
         """The store, opened if it is not."""
         if self._store is None:
             self._store = self._open_store()
-            self._content = Content(self._store)
+            self._openings = Openings()
+            self._content = Content(self._store, self._openings)
             self._intake = Intake(self._store, self._me, self._content)
-            self._recipes = Recipes(self._store)
+            self._recipes = Recipes(self._store, self._openings)
         return self._store
 
     @property
@@ -185,6 +188,7 @@ class Engine:
             self.index.keep(self._store)
             self._store.close()
             self._store = self._content = self._intake = self._recipes = self._read = None
+            self._openings = Openings()
 
     # What happens
 
@@ -345,6 +349,7 @@ class Engine:
             return self._out
         finally:
             self._out = outer
+            self._openings.trim()
 
     def _feed(self, event: Event) -> None:
         for output in self.machine.handle(event, self._now_ms()):

@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections import OrderedDict
 
 from hhd.store.errors import DamagedStoreError, MissingError
+from hhd.store.openings import Openings
 from hhd.store.restore import SLOT_BITS, Restore
 from hhd.store.store import Store
 from hhd_protocol.crypto import NONCE_BYTES, SealError
@@ -27,8 +28,8 @@ KEPT = 16
 class Recipes:
     """Makes recipes out of one store, and objects out of recipes."""
 
-    def __init__(self, store: Store) -> None:
-        self._store = store
+    def __init__(self, store: Store, openings: Openings) -> None:
+        self._store, self._openings = store, openings
         self._made: OrderedDict[ObjectName, bytes | None] = OrderedDict()
         self.refused: set[DeviceId] = set()
         """Peers that could not make an object: they get whole ones."""
@@ -95,7 +96,7 @@ class Recipes:
         key = family.key(epoch)
         ref = Ref(name=name, epoch=epoch)
         segments = [sealed.segment(key, number) for number in range(sealed.count)]
-        _, new = store.reader(family.id).own_pages(ref)
+        _, new = store.reader(family.id, self._openings).own_pages(ref)
         nonce = raw[2 + 4 * sealed.count : 2 + 4 * sealed.count + NONCE_BYTES]
         made = recipes.make(ref, nonce=nonce, segments=segments, old=self._parents_pages(session, head), new=new)
         result = recipes.seal_recipe(made, key, store.random(NONCE_BYTES))
@@ -106,13 +107,13 @@ class Recipes:
     def _parents_pages(self, session: SessionId, head: ImageHead) -> list[memoryview | bytes]:
         """The parent's versions of the own pages; empty bytes where it has none."""
         assert head.parent is not None
-        restore = Restore(self._store.reader(self._store.session(session).family).open)
+        restore = Restore(self._store.reader(self._store.session(session).family, self._openings).open)
         places, _ = restore.places(head.parent)
         return _read(restore, [places.get(page) for page in head.pages])
 
     def _bases(self, session: SessionId, head: ImageHead) -> list[memoryview | bytes]:
         """The base of each slot; empty bytes for a page that has none."""
-        restore = Restore(self._store.reader(self._store.session(session).family).open)
+        restore = Restore(self._store.reader(self._store.session(session).family, self._openings).open)
         places: list[int | None] = []
         for page, base in zip(head.pages, head.bases, strict=True):
             number = restore.number(head.ref(base)) if base else 0

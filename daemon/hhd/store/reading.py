@@ -9,6 +9,7 @@ from hhd.store.closure import Closure, Head
 from hhd.store.errors import ThinnedError
 from hhd.store.families import Family
 from hhd.store.opened import Opened, damaged, naming
+from hhd.store.openings import Openings
 from hhd.store.restore import SLOT_BITS, Restore
 from hhd_protocol import images, logs, pieces
 from hhd_protocol.crypto import content_id, content_ids
@@ -30,8 +31,9 @@ class Image:
 class Reader:
     """Reads objects of one family."""
 
-    def __init__(self, family: Family, fetch: Callable[[Ref], bytes | None]) -> None:
-        self._family, self._fetch = family, fetch
+    def __init__(self, family: Family, fetch: Callable[[Ref], bytes | None], openings: Openings | None = None) -> None:
+        """`openings`: where image objects are kept open, for who reads the same ones often."""
+        self._family, self._fetch, self._openings = family, fetch, openings
 
     def sealed(self, ref: Ref) -> SealedObject:
         """Return an object; raises ThinnedError if it is not here, DamagedStoreError if it is none."""
@@ -62,6 +64,9 @@ class Reader:
 
     def open(self, ref: Ref) -> Opened:
         """Return an image object with its head opened."""
+        return self._opened(ref) if self._openings is None else self._openings.get(ref, lambda: self._opened(ref))
+
+    def _opened(self, ref: Ref) -> Opened:
         try:
             return Opened(ref, self.sealed(ref), self._family.key(ref.epoch))
         except FormatError as error:

@@ -35,6 +35,7 @@ from hhd.store.log_writer import LogWriter
 from hhd.store.modules import Modules
 from hhd.store.objects import Objects
 from hhd.store.opening import open_database
+from hhd.store.openings import Openings
 from hhd.store.reading import Reader
 from hhd.store.room import Limits as Limits
 from hhd.store.room import insist_on_room
@@ -315,9 +316,9 @@ class Store:
 
     # Content
 
-    def reader(self, family: FamilyId) -> Reader:
-        """Return a reader of a family's objects."""
-        return Reader(self.families.get(family), lambda ref: self.objects.raw(ref.name))
+    def reader(self, family: FamilyId, openings: Openings | None = None) -> Reader:
+        """Return a reader of a family's objects; `openings`: where image objects are kept open."""
+        return Reader(self.families.get(family), lambda ref: self.objects.raw(ref.name), openings)
 
     def reader_of(self, checkpoint: Checkpoint) -> Reader:
         """Return a reader for a checkpoint's content; raises ThinnedError if that is gone."""

@@ -1,0 +1,295 @@
+"""A hostile full member: whatever it says is bounded, named, and costs it the link; nothing of ours is damaged."""
+
+from __future__ import annotations
+
+import hashlib
+import os
+import random
+from collections.abc import Iterator
+from dataclasses import replace
+from pathlib import Path
+
+import pytest
+from tests.node.wired import Person, Work, person
+from tests.protocol.mutate import mutated_bytes
+from tests.store.conftest import Memory
+
+from hhd.store.check import Check
+from hhd_protocol import lineage
+from hhd_protocol.bodies import CheckpointBody, IntentBody, TakeoverBody
+from hhd_protocol.codec import encode
+from hhd_protocol.compression import compress
+from hhd_protocol.ids import CheckpointId, Incarnation, ObjectName, SessionId, Sha256, StatementId
+from hhd_protocol.objects import object_name, seal_object
+from hhd_protocol.sync import encode_message
+from hhd_protocol.sync.messages import (
+    OBJECT,
+    Absent,
+    Ask,
+    Begin,
+    Entry,
+    Keys,
+    Message,
+    Part,
+    Rebuild,
+    Statements,
+    Want,
+)
+
+
+class Mallory:
+    """The desktop, which says what it likes to the laptop."""
+
+    def __init__(self, alice: Person, session: SessionId) -> None:
+        self.alice, self.session = alice, session
+        self.me = alice["desktop"].owned.me
+        self.before = self.state()
+
+    def says(self, message: Message) -> None:
+        self.alice._do(self.alice["laptop"], self.alice["laptop"].engine.heard(self.me.id, encode_message(message)))
+
+    @property
+    def cut(self) -> str:
+        cuts = self.alice["laptop"].cuts
+        return cuts[-1] if cuts else ""
+
+    def state(self) -> tuple[object, ...]:
+        """What must not change: the session as the laptop had it."""
+        store = self.alice["laptop"].store
+        return tuple(one.id for one in store.statements.all(self.session)), store.checkpoint_ids(self.session)
+
+    def unharmed(self) -> None:
+        store = self.alice["laptop"].store
+        assert self.state() == self.before
+        assert not Check(store).run().findings
+
+    def body(self, kind: type, **fields: object) -> bytes:
+        """A statement that it signs, right or wrong."""
+        body = kind(
+            session=self.session,
+            by=self.me.id,
+            after=None,
+            seq=0,
+            incarnation=Incarnation(bytes(16)),
+            at_ms=0,
+            **fields,
+        )
+        return lineage.sign(body, self.me.seed).raw
+
+    def token(self) -> StatementId:
+        return StatementId(self.session)
+
+
+@pytest.fixture
+def mallory(tmp_path: Path) -> Iterator[Mallory]:
+    with person(tmp_path, "laptop", "desktop") as alice:
+        session = alice.create("laptop")
+        Work(alice, "laptop", session, Memory(20)).step()
+        alice.link("laptop", "desktop")
+        assert alice.pump()
+        yield Mallory(alice, session)
+
+
+def test_who_signs_under_anothers_token_is_cut_off(mallory: Mallory) -> None:
+    raw = mallory.body(
+        CheckpointBody, token=mallory.token(), parents=(), payload=Sha256(bytes(32)), objects=(ObjectName(bytes(32)),)
+    )
+    mallory.says(Statements(session=mallory.session, entries=(Entry(raw=raw),)))
+    assert "no right" in mallory.cut
+    mallory.unharmed()
+
+
+def test_a_signature_that_does_not_hold_costs_the_link(mallory: Mallory) -> None:
+    own = mallory.alice["laptop"].store.statements.all(mallory.session)[-1].raw
+    forged = own[:-1] + bytes([own[-1] ^ 1])
+    mallory.says(Statements(session=mallory.session, entries=(Entry(raw=forged),)))
+    assert mallory.cut
+    mallory.unharmed()
+
+
+def test_a_statement_that_came_for_another_session_costs_the_link(mallory: Mallory) -> None:
+    own = mallory.alice["laptop"].store.statements.all(mallory.session)[-1].raw
+    mallory.says(Statements(session=SessionId(StatementId(os.urandom(32))), entries=(Entry(raw=own),)))
+    assert "another session" in mallory.cut
+    mallory.unharmed()
+
+
+def taken_over(mallory: Mallory, objects: tuple[ObjectName, ...], payload: bytes | None) -> tuple[Entry, ...]:
+    """It takes the session over, which it may, and makes a checkpoint of what it likes."""
+    head = mallory.alice["laptop"].store.checkpoint_ids(mallory.session)[-1]
+    taking = lineage.decode(
+        mallory.body(TakeoverBody, prev=mallory.token(), number=2, head=CheckpointId(head), reason="mine")
+    )
+    digest = Sha256(bytes(32)) if payload is None else Sha256(hashlib.sha256(payload).digest())
+    body = CheckpointBody(
+        session=mallory.session,
+        by=mallory.me.id,
+        after=taking.id,
+        seq=1,
+        incarnation=Incarnation(bytes(16)),
+        at_ms=0,
+        token=taking.id,
+        parents=(CheckpointId(head),),
+        payload=digest,
+        objects=objects,
+    )
+    made = lineage.sign(body, mallory.me.seed)
+    return Entry(raw=taking.raw), Entry(raw=made.raw, payload=payload)
+
+
+def test_a_head_whose_content_never_comes_is_kept_bare_and_shown_and_hurts_nothing(mallory: Mallory) -> None:
+    names = tuple(ObjectName(os.urandom(32)) for _ in range(50))
+    payload = encode([[names[0], bytes(32)], {}, None])
+    mallory.says(Statements(session=mallory.session, entries=taken_over(mallory, names, payload)))
+    assert not mallory.cut
+    laptop = mallory.alice["laptop"]
+    assert len(laptop.engine.machine.wants) == 50
+    for name in names:
+        mallory.says(Absent(objects=(name,)))
+    assert laptop.engine.machine.wants.waits_for(mallory.me.id) == 0
+    assert not Check(laptop.store).run().findings
+    assert laptop.store.checkpoint_ids(mallory.session) == mallory.before[1], "nothing stands on it"
+
+
+@pytest.mark.parametrize("segments", [[b"no head"], [compress(bytes(60 << 20))], [b"x" * 500, b"y" * 500]])
+def test_content_that_nobody_can_read_makes_no_checkpoint(mallory: Mallory, segments: list[bytes]) -> None:
+    family = mallory.alice["laptop"].store.family(mallory.session)
+    raw = seal_object(family.key(family.epoch), os.urandom(24), segments)
+    payload = encode([[object_name(raw), family.epoch], {}, None])
+    entries = taken_over(mallory, (object_name(raw),), payload)
+    mallory.says(Statements(session=mallory.session, entries=entries, objects=(raw,)))
+    laptop = mallory.alice["laptop"]
+    assert laptop.store.checkpoint_ids(mallory.session) == mallory.before[1]
+    assert not Check(laptop.store).run().findings
+
+
+def test_a_payload_that_is_not_what_was_signed_costs_the_link(mallory: Mallory) -> None:
+    entries = taken_over(mallory, (), encode([None, {}, None]))
+    lying = (entries[0], replace(entries[1], payload=encode([None, {"words": [bytes(32), bytes(32)]}, None])))
+    mallory.says(Statements(session=mallory.session, entries=lying))
+    assert "another content" in mallory.cut
+    mallory.unharmed()
+
+
+def test_an_object_that_is_another_one_costs_the_link(mallory: Mallory) -> None:
+    name = ObjectName(os.urandom(32))
+    payload = encode([[name, bytes(32)], {}, None])
+    mallory.says(Statements(session=mallory.session, entries=taken_over(mallory, (name,), payload)))
+    mallory.says(Part(what=OBJECT, name=name, offset=0, total=4, content=b"junk"))
+    assert "not the one of its name" in mallory.cut
+    assert not Check(mallory.alice["laptop"].store).run().findings
+
+
+def test_what_was_not_asked_for_is_not_kept_and_ends_the_link_in_the_end(mallory: Mallory) -> None:
+    laptop = mallory.alice["laptop"]
+    piece = os.urandom(256 * 1024)
+    for number in range(400):
+        mallory.says(Part(what=OBJECT, name=number.to_bytes(32, "big"), offset=0, total=64 << 20, content=piece))
+        if mallory.cut:
+            break
+    assert "not asked for" in mallory.cut
+    assert laptop.engine._parts.held_bytes == 0
+    mallory.unharmed()
+
+
+@pytest.mark.parametrize("number", range(4))
+def test_wrong_recipes_and_keys_are_refused(mallory: Mallory, number: int) -> None:
+    family = mallory.alice["laptop"].store.family(mallory.session)
+    messages: list[Message] = [
+        Rebuild(name=ObjectName(bytes(32)), session=mallory.session, recipe=b"short"),
+        Rebuild(name=ObjectName(bytes(32)), session=mallory.session, recipe=family.epoch + os.urandom(400)),
+        Keys(session=mallory.session, family=family.id, epoch=family.epoch, wrapped=(b"no key",)),
+        Keys(session=mallory.session, family=family.id, epoch=family.epoch, wrapped=()),
+    ]
+    mallory.says(messages[number])
+    assert mallory.cut
+    mallory.unharmed()
+    now = mallory.alice["laptop"].store.family(mallory.session)
+    assert (now.page_key, now.epochs, now.epoch) == (family.page_key, family.epochs, family.epoch)
+
+
+def test_endless_asking_ends_the_link(mallory: Mallory) -> None:
+    name = mallory.alice["laptop"].store.checkpoint(mallory.alice["laptop"].store.checkpoint_ids(mallory.session)[-1])
+    for _ in range(40):
+        mallory.says(Want(session=mallory.session, objects=name.objects))
+        if mallory.cut:
+            break
+    assert "again and again" in mallory.cut
+    mallory.unharmed()
+
+
+def test_a_flood_of_questions_ends_the_link(mallory: Mallory) -> None:
+    for _ in range(12_000):
+        mallory.says(Ask(session=mallory.session))
+        if mallory.cut:
+            break
+    assert "without end" in mallory.cut
+    mallory.unharmed()
+
+
+def test_a_million_tiny_records_are_bounded_and_the_session_is_read_as_before(mallory: Mallory) -> None:
+    """They are well signed and follow one another: it may say them, and not without end."""
+    after: StatementId | None = None
+    kept = 0
+    for batch in range(600):
+        entries = []
+        for number in range(200):
+            body = IntentBody(
+                session=mallory.session,
+                by=mallory.me.id,
+                after=after,
+                seq=batch * 200 + number,
+                incarnation=Incarnation(bytes(16)),
+                at_ms=0,
+                token=mallory.token(),
+                position=0,
+                op="tool",
+                request=Sha256(bytes(32)),
+            )
+            signed = lineage.sign(body, mallory.me.seed)
+            after = signed.id
+            entries.append(Entry(raw=signed.raw))
+        mallory.alice["laptop"].engine.machine.peers[mallory.me.id].unbacked += 0 if batch else 99_000
+        mallory.says(Statements(session=mallory.session, entries=tuple(entries)))
+        if mallory.cut:
+            break
+        kept += 200
+    assert "without end" in mallory.cut and kept <= 1000
+    laptop = mallory.alice["laptop"]
+    assert laptop.store.checkpoint_ids(mallory.session) == mallory.before[1]
+    assert not Check(laptop.store).run().findings
+
+
+def test_nothing_but_a_cut_comes_of_damaged_messages(tmp_path: Path) -> None:
+    dice = random.Random(5)
+    with person(tmp_path, "laptop", "desktop") as alice:
+        session = alice.create("laptop")
+        work = Work(alice, "laptop", session, Memory(20))
+        work.step()
+        alice.link("laptop", "desktop")
+        assert alice.pump()
+        real = [raw for raw in alice.seen if len(raw) < 100_000]
+        for number in range(400):
+            alice.link("laptop", "desktop")
+            raw = mutated_bytes(dice.choice(real), dice)
+            for name, source in (("laptop", "desktop"), ("desktop", "laptop")):
+                one = alice[name]
+                alice._do(one, one.engine.heard(alice[source].id, raw))
+            if number % 50 == 0:
+                alice.cut("laptop")
+        alice.cut("laptop")
+        alice.link("laptop", "desktop")
+        assert alice.pump()
+        made = work.step()
+        assert alice.pump()
+        assert made in alice["desktop"].store.checkpoint_ids(session), "and honest work goes on"
+        for name in ("laptop", "desktop"):
+            assert not Check(alice[name].store).run().findings
+
+
+def test_a_begin_past_the_end_sends_nothing(mallory: Mallory) -> None:
+    laptop = mallory.alice["laptop"]
+    checkpoint = laptop.store.checkpoint(laptop.store.checkpoint_ids(mallory.session)[-1])
+    mallory.says(Want(session=mallory.session, objects=checkpoint.objects[:1]))
+    mallory.says(Begin(what=OBJECT, name=checkpoint.objects[0], offset=1 << 25))
+    assert laptop.engine.next_part(mallory.me.id) is None and not mallory.cut
