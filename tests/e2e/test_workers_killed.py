@@ -32,8 +32,10 @@ def journey(home: Path, folder: Path, seed: int, kills: int, told: Callable[[str
         model = script(home / "s.jsonl", [*replies, says(text("All done."))])
         session = laptop.runs.begin("count", folder=repo, model=model).session
         killed = {"daemon": 0, "worker": 0, "both": 0, "settled": 0}
+        heard = []
         for _ in range(kills):
             one = laptop.attach(session)
+            heard.append(one)
             after(one, dice.randrange(2, 14))
             whom, workers = dice.choice(["daemon", "worker", "both"]), laptop.workers()
             if whom != "worker":
@@ -54,6 +56,8 @@ def journey(home: Path, folder: Path, seed: int, kills: int, told: Callable[[str
         last = laptop.attach(session)
         last.until(live.Listening)
         assert last.transcript.count(b"All done.") == 1
+        for one in heard:  # What anybody was ever told of the transcript is durable.
+            assert last.transcript.startswith(one.transcript), (seed, killed)
         told(f"journey {seed}: {killed}")
 
 
