@@ -1,0 +1,59 @@
+"""What a worker tells: nothing of the transcript before it is durable, and what was heard once it is."""
+
+from __future__ import annotations
+
+from types import SimpleNamespace
+from typing import Any, cast
+
+from hhd.effects.spend import Spend
+from hhd.node import pair
+from hhd.node.worker import _Face
+from hhd.runtime.outcomes import StopFlag
+from hhd_protocol import live
+
+
+class End:
+    """The pair, as far as it is said into."""
+
+    def __init__(self) -> None:
+        self.said: list[Any] = []
+
+    def say(self, message: Any) -> None:
+        self.said.append(message)
+
+
+def face() -> tuple[_Face, End, SimpleNamespace]:
+    """A face of a run whose durable transcript is as long as the last says."""
+    end, standing = End(), SimpleNamespace(transcript_bytes=10)
+    start = cast(pair.Start, SimpleNamespace(words=("first", "second"), answers=()))
+    one = _Face(cast(pair.End, end), start, StopFlag())
+    session = SimpleNamespace(keeper=SimpleNamespace(standing=standing))
+    one._run = cast(Any, SimpleNamespace(session=session, spent=Spend(calls=1, tokens=2)))
+    one._told = 10
+    return one, end, standing
+
+
+def test_transcript_is_told_once_it_is_durable_and_never_before() -> None:
+    one, end, standing = face()
+    one.emitted(b"abc")
+    one.emitted(b"de")
+    assert not end.said
+    standing.transcript_bytes = 15
+    one._saved()
+    assert end.said[0] == live.Emitted(position=10, piece=b"abcde")
+    standing.transcript_bytes = 18  # A step that was saved before it is told.
+    one._saved()
+    assert not [said for said in end.said[1:] if isinstance(said, live.Emitted)]
+    one.emitted(b"fgh")
+    assert end.said[-1] == live.Emitted(position=15, piece=b"fgh")
+
+
+def test_words_are_heard_once_the_step_that_holds_them_is_durable() -> None:
+    one, end, _ = face()
+    assert one.steering() == ["first", "second"] and one.steering() == []
+    assert not end.said
+    one._saved()
+    assert pair.Heard(count=2) in end.said
+    end.said.clear()
+    one._saved()
+    assert pair.Heard(count=2) not in end.said and pair.Stepped() in end.said
