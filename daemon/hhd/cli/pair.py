@@ -66,7 +66,7 @@ def _follow(steps: Generator[PairingStep, None, None]) -> None:
 def _question(step: PairingStep) -> list[str]:
     called = _called(step)
     becomes = (
-        f"{called} joins this device's group as {step.role}."
+        f"{called[:1].upper()}{called[1:]} joins this device's group as {step.role}."
         if step.takes_in
         else f"This device joins the group of {called} as {step.role}"
         + (f", with {telling.count(step.others, 'more device')} in it." if step.others else ".")
