@@ -45,6 +45,7 @@ def test_two_that_are_paired_stay_linked_through_what_networks_do(lab: LabMaker)
             assert both_linked(laptop, desktop)
 
 
+@pytest.mark.long
 def test_clocks_that_jump_cut_no_link_and_a_sleep_does_not_for_long(lab: LabMaker) -> None:
     with lab("laptop", "desktop") as net:
         laptop, desktop = net["laptop"], net["desktop"]
@@ -71,6 +72,7 @@ def test_clocks_that_jump_cut_no_link_and_a_sleep_does_not_for_long(lab: LabMake
                 until(lambda: both_linked(laptop, desktop))
 
 
+@pytest.mark.long
 def test_daemons_that_are_killed_and_started_in_any_order_are_linked_again(lab: LabMaker) -> None:
     with lab("laptop", "desktop") as net:
         hosts = [net["laptop"], net["desktop"]]
@@ -104,6 +106,7 @@ def test_where_multicast_does_not_reach_a_fixed_address_does_and_is_remembered(l
                 until(lambda: both_linked(laptop, desktop))  # Where it was linked last is remembered.
 
 
+@pytest.mark.long
 def test_an_announcement_names_nobody_and_links_carry_nothing_that_can_be_read(lab: LabMaker) -> None:
     with lab("laptop", "desktop") as net:
         laptop, desktop = net["laptop"], net["desktop"]

@@ -89,6 +89,7 @@ def test_a_device_that_is_put_out_is_cut_off_at_once_and_hears_nothing_more(lab:
             assert linked(desktop) == set() and own_name(desktop, named) == "before"
 
 
+@pytest.mark.long
 def test_an_unpaired_daemon_gets_no_link_and_a_recorded_one_is_worth_nothing(lab: LabMaker) -> None:
     with lab("laptop", "desktop", "stranger") as net:
         laptop, desktop, stranger = net["laptop"], net["desktop"], net["stranger"]
@@ -148,6 +149,7 @@ async def replayed(host: str, port: int, said: bytes) -> bytes:
     return answer
 
 
+@pytest.mark.long
 def test_slow_senders_and_garbage_take_no_place_from_an_honest_device(lab: LabMaker) -> None:
     with lab("laptop", "desktop", "stranger") as net:
         laptop, desktop, stranger = net["laptop"], net["desktop"], net["stranger"]
@@ -178,6 +180,7 @@ def connections(host: str, port: int, count: int) -> list[socket.socket]:
     return found
 
 
+@pytest.mark.long
 def test_a_flood_of_announcements_takes_bounded_memory_and_hides_nobody_for_long(lab: LabMaker) -> None:
     with lab("laptop", "desktop", "stranger") as net:
         laptop, desktop, stranger = net["laptop"], net["desktop"], net["stranger"]

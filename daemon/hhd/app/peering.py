@@ -12,7 +12,7 @@ if TYPE_CHECKING:
     from hhd.base.config import LinksConfig
     from hhd.identity.key import Identity
     from hhd.node.answers.pairing import PairingStep
-    from hhd.node.answers.peers import Around
+    from hhd.node.answers.peers import Around, Peer
     from hhd.node.asking import Asking
     from hhd.node.meeting import Meeting
     from hhd.node.peers import Peers
@@ -107,6 +107,16 @@ def around() -> Around:
 
     with asking() as daemon:
         return daemon.ask("peers", Around, changes=False)
+
+
+def peers_now() -> tuple[Peer, ...]:
+    """The other devices as the daemon has them; none where no daemon runs, or one that is older than this hhd."""
+    from hhd.base.errors import RefusedError
+
+    try:
+        return around().peers
+    except RefusedError:
+        return ()
 
 
 def add(address: str) -> Around:

@@ -6,13 +6,17 @@ from typing import TYPE_CHECKING
 
 import click
 
-from hhd.app import devices
+from hhd.app import devices, peering
+from hhd.base.text import short
 from hhd.cli import telling
 from hhd.cli.telling import JSON
 
 if TYPE_CHECKING:
     from hhd.node.answers.device import Device
     from hhd.node.answers.group import Gathering, Grouped
+    from hhd.node.answers.peers import Peer
+
+NAME_CHARS = 80
 
 
 @click.group("devices", invoke_without_command=True)
@@ -23,10 +27,11 @@ def command(context: click.Context, as_json: bool) -> None:
     if context.invoked_subcommand is not None:
         return
     found = devices.gathering()
+    around = {peer.id: peer for peer in peering.peers_now()}
     if as_json:
-        telling.as_object(found)
+        telling.as_object(found, peers=list(around.values()))
         return
-    telling.lines([line for one in found.members for line in _lines(one)] + list(_besides(found)))
+    telling.lines([line for one in found.members for line in _lines(one, around.get(one.id))] + list(_besides(found)))
 
 
 @command.command("allow")
@@ -82,8 +87,12 @@ def telling_of(one: Grouped) -> Device:
     return Device(id=one.id, name=one.name, here=one.here)
 
 
-def _lines(one: Grouped) -> list[str]:
+def _lines(one: Grouped, peer: Peer | None) -> list[str]:
     said = [one.role]
+    if peer is not None and peer.linked:
+        said.append(f"linked at {short(peer.address, NAME_CHARS)}")
+    elif peer is not None:
+        said.append(f"last linked {telling.when(peer.seen_ms)}" if peer.seen_ms else "never linked")
     if one.approves and not one.here:
         said.append("may approve for this device")
     if one.added_by is not None:
