@@ -255,7 +255,8 @@ def test_a_session_ends_the_same_through_the_daemon_as_in_this_process(
 def test_what_waits_for_a_yes_is_approved_as_soon_as_its_terminal_has_left_and_is_not_asked_again(
     tmp_path: Path, repo: Path
 ) -> None:
-    with daemon(tmp_path / "laptop", config="") as laptop:
+    patient = "import hhd.node.workers as w; w.LINGER_SECONDS = 600.0"
+    with daemon(tmp_path / "laptop", config="", before=patient) as laptop:
         model = script(tmp_path / "s.jsonl", [says(call("bash", command="echo x >> done")), says(text("Ok."))])
         done = laptop.device.hhd("run", "go", "--model", model, cwd=repo)
         assert done.returncode == 3 and "hhd approve " in done.stderr
