@@ -13,6 +13,8 @@ import pytest
 from tests.e2e.lab import needs_agent
 from tests.e2e.told import HHD, Told
 
+from hhd.node import purging
+
 
 def events(*words: str) -> list[str]:
     return [json.loads(line)["event"] for line in Told("logs", "--json", "-n", "1000").out.splitlines()]
@@ -180,6 +182,8 @@ def test_nothing_of_a_session_is_in_the_log(data: Path, tmp_path: Path) -> None:
         Told(*words)
     shown = Told("show", PHRASES[0]).out + Told("ls", "--json").out
     assert all(phrase in shown for phrase in PHRASES[:3]), shown
+    made = {one.name for one in data.iterdir()}
+    assert made <= set(purging.OWN["data"]) and {"identity", "store", "logs"} <= made  # So a purge leaves nothing.
     assert Told("restart").status == 0
     Told("show", PHRASES[0])
     raw = b"".join(one.read_bytes() for one in (data / "logs").iterdir()) + Told("status", "--metrics").out.encode()

@@ -21,7 +21,18 @@ from hhd.store.errors import DamagedStoreError
 from hhd.store.note import noted_device
 
 OWN = {
-    "data": ("identity", "store", "native", "originals", "own-capsules", "pending", "logs", "run", LOCK_FILE),
+    "data": (
+        "identity",
+        "store",
+        "native",
+        "originals",
+        "own-capsules",
+        "pending",
+        "around",
+        "logs",
+        "run",
+        LOCK_FILE,
+    ),
     "cache": ("modules", "commands", "native-sessions", "environment"),
     "config": ("config.toml",),
 }
