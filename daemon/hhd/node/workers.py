@@ -675,21 +675,15 @@ class Workers:
 
     async def _store(self, act: Callable[[ControlService], T]) -> T:
         """Do something with the store that changes it."""
-
-        def opened() -> T:
-            with self._opened() as control:
-                return act(control)
-
-        return await self._lanes.changing.do(opened)
+        return await self._lanes.changing.do(lambda: self._done(act))
 
     async def _look_in(self, act: Callable[[ControlService], T]) -> T:
         """Look into the store."""
+        return await self._lanes.looking.do(lambda: self._done(act))
 
-        def opened() -> T:
-            with self._opened() as control:
-                return act(control)
-
-        return await self._lanes.looking.do(opened)
+    def _done(self, act: Callable[[ControlService], T]) -> T:
+        with self._opened() as control:
+            return act(control)
 
 
 def _state(name: str, sentence: str = "", ways: tuple[str, ...] = (), *, status: int = 0) -> live.State:
