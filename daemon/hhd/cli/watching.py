@@ -352,16 +352,18 @@ class Watch:
         """Wait for the next daemon and attach anew, from the byte where this one left off."""
         from hhd.node.attending import Over
 
-        self._view.notice("the daemon has ended; waiting for the next one")
         for words in self._saying:
             self._view.notice(f"whether this was said is not known: {short(words, _WORDS_CHARS)}")
         self._saying, self._asked, self._state, self._elsewhere = [], None, None, {}
-        end = time.monotonic() + RETURN_SECONDS
+        end, said = time.monotonic() + RETURN_SECONDS, False
         while self._left is None:
             with contextlib.suppress(Over):
                 if self._end.attach() and self._joined(end):
                     self._view.notice("attached again")
                     return
+            if not said:  # One that has only forgotten the session says so at once.
+                self._view.notice("the daemon has ended; waiting for the next one")
+                said = True
             if time.monotonic() > end:
                 self._left = How.GONE
                 return
