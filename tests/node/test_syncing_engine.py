@@ -8,6 +8,7 @@ from pathlib import Path
 
 import pytest
 import zstandard
+from tests.node.circles import NOW
 from tests.node.wired import Person, Work, person
 from tests.store.conftest import Memory, flat
 
@@ -342,3 +343,22 @@ def test_what_another_process_wrote_is_not_hidden_by_what_came_in_the_same_momen
         assert alice.pump()
         assert len(alice["laptop"].store.checkpoint_ids(session)) == 4
         same(alice, session, "laptop", "desktop")
+
+
+def test_a_revocation_that_another_process_wrote_judges_what_comes_next(tmp_path: Path) -> None:
+    """Sync was not told of it yet: it looks at the group's records itself, beside those of the session."""
+    with person(tmp_path, "laptop", "desktop") as alice:
+        session = alice.create("laptop")
+        work = Work(alice, "laptop", session, Memory(20))
+        work.step()
+        alice.link("laptop", "desktop")
+        assert alice.pump()
+        alice.takes_over("desktop", session)
+        Work(alice, "desktop", session, work.memory).step()
+        assert alice.pump()
+        intake, desktop = alice["laptop"].engine.intake, alice["desktop"].id
+        before = intake.view(session)
+        assert not before.owner_revoked and before.owner == desktop, "and it is kept in memory, judged so"
+        alice["laptop"].owned.group.revoke(desktop, NOW)
+        after = intake.view(session)
+        assert after.revoked == {desktop} and after.owner_revoked

@@ -26,7 +26,17 @@ from hhd_protocol.crypto import decode_wrapped
 from hhd_protocol.errors import FormatError
 from hhd_protocol.fencing import View
 from hhd_protocol.holding import Known
-from hhd_protocol.ids import CheckpointId, DeviceId, EpochId, FamilyId, ObjectName, SessionId, Sha256, StatementId
+from hhd_protocol.ids import (
+    CheckpointId,
+    DeviceId,
+    EpochId,
+    FamilyId,
+    GroupRecordId,
+    ObjectName,
+    SessionId,
+    Sha256,
+    StatementId,
+)
 from hhd_protocol.limits import SYNC_STATEMENTS_MAX, SYNC_WANTS_MAX
 from hhd_protocol.lineage import Signed
 from hhd_protocol.objects import object_name
@@ -38,6 +48,9 @@ log = logging.getLogger(__name__)
 
 KNOWN_KEPT = 8
 """Sessions whose statements are kept judged in memory: those that somebody works on."""
+
+_Of = tuple[bytes, GroupRecordId | None, int]
+"""What a judgement was made from: the session's revision, the group's root and how many records it has."""
 
 
 class Refused(FormatError):
@@ -72,7 +85,7 @@ class Intake:
 
     def __init__(self, store: Store, me: Identity, content: Content) -> None:
         self._store, self._me, self._content = store, me, content
-        self._known: dict[SessionId, tuple[bytes, Known]] = {}
+        self._known: dict[SessionId, tuple[_Of, Known]] = {}
 
     # Keys
 
@@ -119,21 +132,22 @@ class Intake:
         try:
             with store.transaction():
                 first()
-                before = self._session_known(session, known)
+                before = self._session_known(session)
                 size = sum(len(one.raw) for one in kept) + sum(map(len, message.objects))
                 store.insist_on_room(size)
                 brought = {name for one in kept if isinstance(one.body, CheckpointBody) for name in one.body.objects}
                 for raw in message.objects:
                     if object_name(raw) in brought:
                         store.objects.put(raw)
-                taken, now = self._keep(peer, session, kept, payloads, before, known)
+                of = self._group()
+                taken, now = self._keep(peer, session, kept, payloads, before)
         except BaseException:
             self._known.pop(session, None)
             raise
         if now is None:
             self._known.pop(session, None)
         else:
-            self._remember(session, now, taken.revision)
+            self._remember(session, now, (taken.revision, *of))
         return taken
 
     def _keep(
@@ -143,7 +157,6 @@ class Intake:
         signed: Sequence[Signed],
         payloads: Mapping[StatementId, tuple[bytes | None, bool]],
         before: Known,
-        known: Mapping[DeviceId, Member],
     ) -> tuple[Taken, Known | None]:
         store = self._store
         token_before, held_before = before.view.token, before.view.held
@@ -195,12 +208,12 @@ class Intake:
             return Taken(session=session, revision=store.arrived.revision(session))
         with store.transaction():
             first()
-            now = self._session_known(session, self._members())
+            now = self._session_known(session)
             made = self._complete(session, now.view, bare)
             if made:
                 syncing_listing.show(store, session, now.view, changed=True)
-            revision = store.arrived.revision(session)
-        self._remember(session, now, revision)
+            revision, of = store.arrived.revision(session), self._group()
+        self._remember(session, now, (revision, *of))
         return Taken(session=session, revision=revision, whole=tuple(id for id in made if id not in now.view.held))
 
     def wanted(
@@ -227,7 +240,7 @@ class Intake:
 
     def view(self, session: SessionId) -> View:
         """Return what is known of a session means."""
-        return self._session_known(session, self._members()).view
+        return self._session_known(session).view
 
     def forget(self) -> None:
         """Who is a member changed, or somebody else wrote: read all again."""
@@ -245,12 +258,17 @@ class Intake:
             return False
         return True
 
-    def _session_known(self, session: SessionId, known: Mapping[DeviceId, Member]) -> Known:
-        """Everything that is here of a session, judged; read anew where somebody else added to it."""
-        revision = self._store.arrived.revision(session)
+    def _group(self) -> tuple[GroupRecordId | None, int]:
+        """Something that changes with the records of the group: a revocation judges sessions anew."""
+        return self._store.group.root(), self._store.group.count()
+
+    def _session_known(self, session: SessionId) -> Known:
+        """Everything that is here of a session, judged; read anew where somebody else added to it, or to the group."""
+        of = self._store.arrived.revision(session), *self._group()
         kept = self._known.get(session)
-        if kept is not None and kept[0] == revision:
+        if kept is not None and kept[0] == of:
             return kept[1]
+        known = self._members()
         roles = {device: member.role for device, member in known.items()}
         if self._has_session(session):
             found = lineage_of(self._store, session, known).known
@@ -259,12 +277,12 @@ class Intake:
             for one in self._store.statements.tombstones(session):
                 facts[one.id] = lineage.fact(one, _good(one, known))
             found = Known(session=StatementId(session), members=roles, statements=facts)
-        self._remember(session, found, revision)
+        self._remember(session, found, of)
         return found
 
-    def _remember(self, session: SessionId, known: Known, revision: bytes) -> None:
+    def _remember(self, session: SessionId, known: Known, of: _Of) -> None:
         self._known.pop(session, None)
-        self._known[session] = revision, known
+        self._known[session] = of, known
         while len(self._known) > KNOWN_KEPT:
             self._known.pop(next(iter(self._known)))
 

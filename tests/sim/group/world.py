@@ -15,7 +15,12 @@ from hhd_protocol.errors import FormatError
 from hhd_protocol.group import Add, Found, Group, GroupRecord, Revoke, resolve, sign
 from hhd_protocol.group.causes import Causes
 from hhd_protocol.ids import DeviceId, GroupRecordId, StatementId
-from hhd_protocol.limits import GROUP_DEVICES_MAX, GROUP_RECORDS_OF_ONE_MAX
+from hhd_protocol.limits import (
+    GROUP_DEVICES_MAX,
+    GROUP_MEMBERSHIPS_MAX,
+    GROUP_RECORDS_OF_ONE_MAX,
+    GROUP_SEEN_MAX,
+)
 from hhd_protocol.statements import Checkpoint, Role
 
 NAMES = ("laptop", "desktop", "tower", "phone", "tablet")
@@ -258,7 +263,7 @@ class World:
         everyone = [record for record in records if isinstance(record.body, Add | Found)]
         under = self.dice.choice(mine if self.dice.random() < 0.8 and mine else everyone)
         seen_of = [record for record in records if self.dice.random() < self.dice.choice((0.3, 1.0, 1.0))]
-        ends = tuple(sorted(Causes(seen_of).ends()))
+        ends = tuple(sorted(Causes(seen_of).ends())[: GROUP_SEEN_MAX - 1])
         kind = self.dice.choice(("add", "revoke", "revoke", "puppet", "found"))
         head = {"public": thief.public, "seen": ends, "under": under.id, "at_ms": self.now}
         made: GroupRecord
@@ -276,7 +281,7 @@ class World:
             some = tuple(sorted(self.dice.sample(sorted(thief.statements), min(2, len(thief.statements)))))
             cutoffs = {SESSION: some} if some else {}
             named = self.dice.choice(self.devices) if self.dice.random() < 0.3 else whom
-            body = Revoke(**head, device=named.id, memberships=tuple(sorted(given)), cutoffs=cutoffs)
+            body = Revoke(**head, device=named.id, memberships=_some(given), cutoffs=cutoffs)
             made = self.forge(body, thief.seed)
         elif kind == "puppet":
             self.puppets += 1
@@ -288,7 +293,7 @@ class World:
             if not given:
                 return
             turned = {**head, "public": public_key(seed), "under": add.id, "seen": tuple(sorted({*ends, add.id}))}
-            body = Revoke(**turned, device=victim.id, memberships=tuple(sorted(given)))
+            body = Revoke(**turned, device=victim.id, memberships=_some(given))
             made = self.forge(body, seed)
         else:
             whom = self.dice.choice(self.devices)
@@ -455,3 +460,8 @@ def _begin(statements: dict[StatementId, Checkpoint], at: StatementId) -> Statem
     while following is not None and following in statements:
         following = statements[following].after
     return following
+
+
+def _some(given: list[GroupRecordId]) -> tuple[GroupRecordId, ...]:
+    """As many memberships as one record may end: after a flood there are more."""
+    return tuple(sorted(given)[:GROUP_MEMBERSHIPS_MAX])
