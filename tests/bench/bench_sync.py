@@ -96,6 +96,9 @@ class Peering:
     def is_full(self, device: DeviceId) -> bool:
         return True
 
+    def only_stores(self, device: DeviceId) -> bool:
+        return False
+
     def on_change(self, heard: Callable[[], None]) -> Callable[[], None]:
         return lambda: None
 

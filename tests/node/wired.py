@@ -51,9 +51,15 @@ class Wired:
 class Person:
     """A person's devices, each with a store of its own; `limits` by name."""
 
-    def __init__(self, folder: Path, *names: str, limits: dict[str, Limits] | None = None) -> None:
+    def __init__(
+        self,
+        folder: Path,
+        *names: str,
+        limits: dict[str, Limits] | None = None,
+        roles: dict[str, Role] | None = None,
+    ) -> None:
         self.folder, self.now_ms = folder, 1_000_000
-        self.limits = limits or {}
+        self.limits, self.roles = limits or {}, roles or {}
         self.devices: dict[DeviceId, Wired] = {}
         self.wires: deque[tuple[DeviceId, DeviceId, bytes]] = deque()
         self.seen: list[bytes] = []
@@ -64,7 +70,7 @@ class Person:
             self._open(name)
         first, *others = self.devices.values()
         for other in others:
-            first.owned.adds(other.owned)
+            first.owned.adds(other.owned, self.roles.get(other.owned.name, Role.FULL))
         for one in self.devices.values():
             one.owned.hears(*(other.owned for other in self.devices.values() if other is not one))
 
@@ -109,7 +115,8 @@ class Person:
         pair = self[one], self[other]
         self.links.add(frozenset(each.id for each in pair))
         for each, peer in (pair, pair[::-1]):
-            self._do(each, each.engine.linked(peer.id))
+            kinds = {self.roles.get(name, Role.FULL) for name in (one, other)}
+            self._do(each, each.engine.linked(peer.id, sealed=Role.STORE_ONLY in kinds))
 
     def cut(self, name: str, other: str | None = None) -> None:
         """Cut the links of a device, or the one to `other`; what is on the way is lost."""
@@ -249,9 +256,11 @@ class Work:
 
 
 @contextmanager
-def person(folder: Path, *names: str, limits: dict[str, Limits] | None = None) -> Iterator[Person]:
-    """Devices of one group, each with a store in `folder`."""
-    made = Person(folder, *names, limits=limits)
+def person(
+    folder: Path, *names: str, limits: dict[str, Limits] | None = None, roles: dict[str, Role] | None = None
+) -> Iterator[Person]:
+    """Devices of one group, each with a store in `folder`; the first one is full."""
+    made = Person(folder, *names, limits=limits, roles=roles)
     try:
         yield made
     finally:

@@ -68,6 +68,11 @@ class Roll:
         member = self.members.get(device)
         return member is not None and member.role is Role.FULL
 
+    def only_stores(self, device: DeviceId) -> bool:
+        """Whether `device` is a member that keeps sealed bytes, and reads nothing."""
+        member = self.members.get(device)
+        return member is not None and member.role is Role.STORE_ONLY
+
     def on_change(self, heard: Callable[[], None]) -> Callable[[], None]:
         """Call `heard` after each change, in the loop's thread, until what is returned is called."""
         self._heard.append(heard)

@@ -68,6 +68,9 @@ class Members(Protocol):
     def is_full(self, device: DeviceId) -> bool:
         """Whether a device may read everything."""
 
+    def only_stores(self, device: DeviceId) -> bool:
+        """Whether a device keeps sealed bytes, and reads nothing."""
+
     def on_change(self, heard: Callable[[], None]) -> Callable[[], None]:
         """Hear of changes."""
 
@@ -233,6 +236,7 @@ class Syncing:
         worked = self._worked
         await self._act(self._engine.looked)
         await self._act(self._engine.rescreened)
+        await self._act(self._engine.piled)
         self._worked = worked  # Looking is no work: the store may rest.
         self._look_cost = time.monotonic() - begin
 
@@ -261,15 +265,18 @@ class Syncing:
     async def _attend(self, link: Link) -> None:
         """Live with a link: say what there is to say, and send what was asked for."""
         await self._ready.wait()
-        if not self._members.is_full(link.peer):
-            return
         peer = link.peer
+        full = [self._members.is_full(one) for one in (self._me.id, peer)]
+        stores = [self._members.only_stores(one) for one in (self._me.id, peer)]
+        sealed = any(stores) and any(full)
+        if not sealed and not all(full):
+            return
         sync = await link.open(SYNC, urgent=True)
         pages = await link.open(PAGES)
         way = self._ways[peer] = _Way(link=link)
         try:
             self._say_around()
-            await self._act(lambda: self._engine.linked(peer))
+            await self._act(lambda: self._engine.linked(peer, sealed=sealed))
             async with asyncio.TaskGroup() as tasks:
                 tasks.create_task(self._say(way, sync))
                 tasks.create_task(self._send_content(peer, way, pages))
@@ -308,8 +315,8 @@ class Syncing:
         while (raw := await channel.receive()) is not None:
             way = self._ways.get(link.peer)
             if way is None or way.link is not link:
-                if not self._members.is_full(link.peer):
-                    raise FormatError("a device that may not read anything says something of sessions")
+                if not (self._members.is_full(link.peer) or self._members.only_stores(link.peer)):
+                    raise FormatError("a device that may not have anything of sessions says something of them")
                 for _ in range(200):  # Its first word may be here before this side attends to the link.
                     await asyncio.sleep(0.01)
                     if (way := self._ways.get(link.peer)) is not None and way.link is link:
@@ -369,7 +376,7 @@ class Syncing:
         around.write(
             around.Told(
                 woke_ms=self._woke_ms,
-                connected=frozenset(self._ways),
+                connected=frozenset(one for one in self._ways if self._members.is_full(one)),
                 answered=frozenset(self._answered & self._ways.keys()),
                 alone=frozenset(self._alone),
             )

@@ -19,7 +19,7 @@ from hhd_protocol.bodies import CheckpointBody
 from hhd_protocol.compression import compress, decompress
 from hhd_protocol.crypto import derived_nonce
 from hhd_protocol.errors import FormatError
-from hhd_protocol.ids import FamilyId, ObjectName, Sha256
+from hhd_protocol.ids import EpochId, FamilyId, ObjectName, Sha256
 from hhd_protocol.images import ImageHead
 from hhd_protocol.limits import MODULE_BYTES_MAX
 from hhd_protocol.logs import LogHead
@@ -127,8 +127,8 @@ class Content:
 
     # Modules on their way
 
-    def sealed_module(self, module: Sha256, family: FamilyId) -> bytes | None:
-        """Return a module sealed in a session's family, the same each time; None if it is not here."""
+    def sealed_module(self, module: Sha256, family: FamilyId) -> tuple[EpochId, bytes] | None:
+        """Return a module sealed in a session's family, the same each time, and its epoch; None if it is not here."""
         try:
             plain = self._store.modules.get(module)
         except MissingError:
@@ -136,16 +136,15 @@ class Content:
         keys = self._store.families.get(family)
         content = compress(plain)
         key = keys.key(keys.epoch)
-        return keys.epoch + seal_object(key, derived_nonce(key, content), [content])
+        return keys.epoch, seal_object(key, derived_nonce(key, content), [content])
 
-    def take_module(self, module: Sha256, family: FamilyId, raw: bytes) -> None:
+    def take_module(self, module: Sha256, family: FamilyId, epoch: bytes, raw: bytes) -> None:
         """Keep a module that came sealed; within a transaction. Raises FormatError if it is another one."""
         keys = self._store.families.get(family)
-        epoch = raw[:32]
         found = {bytes(one): key for one, key in keys.epochs.items()}.get(epoch)
         if found is None:
             raise FormatError("a module is sealed under a key that is not here")
-        sealed = SealedObject(raw[32:])
+        sealed = SealedObject(raw)
         plain = decompress(sealed.segment(found, 0), bytes_max=MODULE_BYTES_MAX)
         if self._store.modules.put(plain, expecting=module) != module:
             raise FormatError("a module is not the one that was asked for")

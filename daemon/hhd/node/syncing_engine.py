@@ -10,6 +10,7 @@ that came is kept in few transactions; what is acknowledged was durable before.
 
 from __future__ import annotations
 
+import hashlib
 import logging
 from collections import Counter, deque
 from collections.abc import Callable, Collection, Iterable, Mapping, Sequence
@@ -25,12 +26,13 @@ from hhd.node.syncing_content import Content
 from hhd.node.syncing_index import Index
 from hhd.node.syncing_intake import Intake, NoKeys, Taken
 from hhd.node.syncing_recipes import Recipes
+from hhd.node.syncing_sealed import Sealed
 from hhd.store.errors import DamagedStoreError, FullStoreError, MissingError
 from hhd.store.openings import Openings
 from hhd.store.store import Store
 from hhd_protocol.bodies import CheckpointBody, CreateBody, ReleaseBody, TakeoverBody
 from hhd_protocol.errors import FormatError
-from hhd_protocol.ids import CheckpointId, DeviceId, Incarnation, ObjectName, SessionId, Sha256, StatementId
+from hhd_protocol.ids import CheckpointId, DeviceId, EpochId, Incarnation, ObjectName, SessionId, Sha256, StatementId
 from hhd_protocol.limits import (
     SYNC_EAGER_BYTES_MAX,
     SYNC_PART_BYTES,
@@ -41,8 +43,9 @@ from hhd_protocol.statements import Role
 from hhd_protocol.sync import Sync, decode_message, encode_message
 from hhd_protocol.sync import events as happenings
 from hhd_protocol.sync.events import Changed, Event, Output
-from hhd_protocol.sync.machine import had
+from hhd_protocol.sync.machine import NO_SESSION, had
 from hhd_protocol.sync.messages import (
+    LETTER,
     MODULE,
     OBJECT,
     Absent,
@@ -104,8 +107,8 @@ class Counted:
 class Screen(Protocol):
     """What is not to go to a device."""
 
-    def left_out(self, store: Store, device: DeviceId) -> frozenset[SessionId]:
-        """Return all such sessions."""
+    def left_out(self, store: Store, device: DeviceId, revisions: Mapping[SessionId, bytes]) -> frozenset[SessionId]:
+        """Return all such sessions; `revisions`: of all that there are."""
 
     def leaves_out(self, store: Store, device: DeviceId, session: SessionId) -> bool:
         """Whether it is one."""
@@ -133,6 +136,11 @@ class Engine:
         self._intake: Intake | None = None
         self._recipes: Recipes | None = None
         self._openings = Openings()
+        self._sealed: Sealed | None = None
+        self._module_of: dict[bytes, tuple[Sha256, SessionId, EpochId]] = {}
+        """Of sealed modules that letters told of, by their names."""
+        self._letters: dict[bytes, bytes] = {}
+        """Letters that came before one that they stand on."""
         self.index = Index()
         self._parts = Parts()
         self._queues: dict[DeviceId, deque[tuple[SessionId, int, bytes, int]]] = {}
@@ -162,6 +170,7 @@ class Engine:
             self._content = Content(self._store, self._openings)
             self._intake = Intake(self._store, self._me, self._content)
             self._recipes = Recipes(self._store, self._openings)
+            self._sealed = Sealed(self._store, self._me, self._content)
         return self._store
 
     @property
@@ -182,12 +191,18 @@ class Engine:
         assert self.store is not None and self._recipes is not None
         return self._recipes
 
+    @property
+    def sealed(self) -> Sealed:
+        """What goes to and comes from devices that only store."""
+        assert self.store is not None and self._sealed is not None
+        return self._sealed
+
     def rest(self) -> None:
         """Let go of the store: what holds it open all day stops its repair."""
         if self._store is not None:
             self.index.keep(self._store)
             self._store.close()
-            self._store = self._content = self._intake = self._recipes = self._read = None
+            self._store = self._content = self._intake = self._recipes = self._read = self._sealed = None
             self._openings = Openings()
 
     # What happens
@@ -196,16 +211,29 @@ class Engine:
         """Look at all sessions; nothing else may be asked before."""
         bare = self.index.open(self.store)
         out = self._happens(happenings.Opened(digests=self.index.digests))
+        self._left_out(self._me.id)  # What is found is kept: who links is not kept waiting for it.
         for session in bare:  # What was under way when the process before ended.
             self._took(self.intake.content(session, list(self.index.seen(self.store, session).bare)), None)
         return out
 
-    def linked(self, peer: DeviceId) -> Out:
-        """A link to a full member is up."""
+    def linked(self, peer: DeviceId, *, sealed: bool = False) -> Out:
+        """A link is up; `sealed`: this device or the peer only stores."""
         self._queues.setdefault(peer, deque()).clear()
         self.counted.setdefault(peer, Counted())
         self._unasked.pop(peer, None)
-        return self._happens(happenings.Linked(peer=peer, left_out=self._left_out(peer)))
+        left_out = self._left_out(peer)
+        if not sealed:
+            return self._happens(happenings.Linked(peer=peer, left_out=left_out))
+        out = self._happens(happenings.Piled(pile=self.sealed.pile(left_out)))
+        return _joined(out, self._happens(happenings.Linked(peer=peer, left_out=left_out, sealed=True)))
+
+    def piled(self) -> Out:
+        """Look what a store-only device is to have by now, or has."""
+        out = Out()
+        for one in list(self.machine.peers.values()):
+            if one.sealed:
+                _joined(out, self._happens(happenings.Piled(pile=self.sealed.pile(one.left_out))))
+        return out
 
     def lost(self, peer: DeviceId) -> Out:
         """The link is gone."""
@@ -282,7 +310,7 @@ class Engine:
         return out
 
     def _left_out(self, peer: DeviceId) -> frozenset[SessionId]:
-        return frozenset() if self._screen is None else self._screen.left_out(self.store, peer)
+        return frozenset() if self._screen is None else self._screen.left_out(self.store, peer, self.index.revisions)
 
     def _screen_one(self, session: SessionId) -> None:
         """Before a session goes to a peer the first time, look whether it may."""
@@ -303,14 +331,17 @@ class Engine:
         queue = self._queues.get(peer)
         while queue:
             session, what, name, offset = queue[0]
-            if offset == 0 and what == OBJECT and (recipe := self.recipes.recipe(peer, session, ObjectName(name))):
+            if self.machine.peers[peer].sealed:
+                what, raw = self.sealed.raw(name, letter=what == MODULE) or (what, None)
+            elif offset == 0 and what == OBJECT and (recipe := self.recipes.recipe(peer, session, ObjectName(name))):
                 queue.popleft()
                 return self._count(peer, encode_message(recipe))
-            raw = self._raw(session, what, name)
+            else:
+                raw = self._raw(session, what, name)
             if raw is None or offset >= len(raw):
-                queue.popleft()
+                kind = queue.popleft()[1]
                 if raw is None:
-                    absent = Absent(objects=(ObjectName(name),)) if what == OBJECT else Absent(modules=(Sha256(name),))
+                    absent = Absent(objects=(ObjectName(name),)) if kind == OBJECT else Absent(modules=(Sha256(name),))
                     return self._count(peer, encode_message(absent))
                 continue
             piece = raw[offset : offset + SYNC_PART_BYTES]
@@ -319,7 +350,7 @@ class Engine:
             if offset + len(piece) == len(raw):
                 queue.popleft()
             else:
-                queue[0] = session, what, name, offset + len(piece)
+                queue[0] = session, queue[0][1], name, offset + len(piece)
             part = Part(what=what, name=name, offset=offset, total=len(raw), content=piece)
             return self._count(peer, encode_message(part))
         return None
@@ -371,6 +402,12 @@ class Engine:
                 self._out.content.add(peer)
             case happenings.Take(peer=peer, message=message):
                 self._take(peer, message)
+            case happenings.Lacking(peer=peer, names=names):
+                wanted = self.sealed.wanted(names)
+                objects = tuple(map(ObjectName, wanted)) if self._only_stores else ()
+                letters = () if self._only_stores else tuple(map(Sha256, wanted))
+                missing = happenings.Missing(session=NO_SESSION, objects=objects, modules=letters, source=peer)
+                self._feed(missing)
             case happenings.Answering(peer=peer):
                 self._out.answered.add(peer)
             case happenings.Acknowledged():
@@ -489,7 +526,8 @@ class Engine:
         """The bytes of something that a peer asked for; None if it is not here."""
         if what == MODULE:
             try:
-                return self.content.sealed_module(Sha256(name), self.store.session(session).family)
+                sealed = self.content.sealed_module(Sha256(name), self.store.session(session).family)
+                return None if sealed is None else b"".join(sealed)
             except (MissingError, DamagedStoreError):
                 return None
         if self._read is None or self._read[0] != name:  # A large one is read once for all of its parts.
@@ -595,6 +633,9 @@ class Engine:
             return
         objects, modules = self.intake.wanted(session, list(reversed(seen.bare)))
         objects = [name for name in objects if name not in self._pending]
+        told = {digest: name for name, (digest, of, _) in self._module_of.items() if of == session}
+        objects += [ObjectName(told[module]) for module in modules if module in told]
+        modules = [module for module in modules if module not in told]
         if objects or modules:
             self._feed(
                 happenings.Missing(session=session, objects=tuple(objects), modules=tuple(modules), source=source)
@@ -637,6 +678,9 @@ class Engine:
         session = self.machine.wants.session(part.name)
         assert session is not None
         self._weigh(session, len(whole))
+        if self.machine.peers[peer].sealed and (self._only_stores or part.what != OBJECT):
+            self._take_sealed(peer, part.what, part.name, whole)
+            return
         if part.what == MODULE:
             self._pending_modules[Sha256(part.name)] = whole, peer
         elif part.what == OBJECT:
@@ -645,9 +689,70 @@ class Engine:
         else:
             raise FormatError("it gives something else than it was asked for")
         self._pending_bytes += len(whole)
+        self._flush_if_due(peer)
+
+    def _flush_if_due(self, peer: DeviceId) -> None:
         here = len(self._pending) + len(self._pending_modules)
         if self._pending_bytes >= FLUSH_BYTES or self.machine.wants.waits_for(peer) <= here:
             self._flush()
+
+    @property
+    def _only_stores(self) -> bool:
+        own = self._member(self._me.id)
+        return own is not None and own.role is Role.STORE_ONLY
+
+    def _take_sealed(self, peer: DeviceId, what: int, name: bytes, raw: bytes) -> None:
+        """Sealed bytes came: kept as they are at a device that only stores, opened at any other."""
+        store = self.store
+        taken: list[Taken] = []
+        with store.transaction():
+            store.insist_on_room(len(raw))
+            if self._only_stores:
+                self.sealed.keep(what, name, raw)
+            elif hashlib.sha256(raw).digest() != name:
+                raise FormatError("sealed bytes are not those of their name")
+            elif what == MODULE and name in self._module_of:
+                module, session, epoch = self._module_of[name]
+                self.content.take_module(module, store.session(session).family, epoch, raw)
+                taken = [self.intake.content(session, list(self.index.seen(store, session).bare))]
+            elif what == LETTER:
+                taken = self._read_letter(name, raw)
+        self._feed(happenings.Arrived(name=name, source=peer))
+        for one in taken:
+            self._took(one, peer)
+        self._flush_if_due(peer)
+        if self._only_stores and not self.machine.wants.waits_for(peer):
+            self._feed(happenings.Piled(pile=self.sealed.pile(())))
+
+    def _read_letter(self, name: bytes, raw: bytes) -> list[Taken]:
+        """Take in what a letter says, and others that waited for it.
+
+        Who keeps a letter cannot know what is in it, so nothing in it costs the link.
+        """
+        found: list[Taken] = []
+        waiting = {name: raw, **self._letters}
+        self._letters = {}
+        grew = True
+        while grew:
+            grew = False
+            for one, content in list(waiting.items()):
+                try:
+                    letter = self.sealed.read(content)
+                    taken = None if letter is None or letter.by == self._me.id else self.intake.letter(letter)
+                except (FormatError, NoKeys) as error:
+                    log.warning("sync: a letter is not read: %s", error)
+                    letter = taken = None
+                if taken is not None and not self.intake.has_session(taken.session) and not taken.removed:
+                    continue  # An earlier one has the record that created it.
+                del waiting[one]
+                self.store.piles.note_read(one)
+                if letter is not None and taken is not None:
+                    grew = True
+                    found.append(taken)
+                    for module, ref in letter.modules:
+                        self._module_of[ref.name] = module, letter.session, ref.epoch
+        self._letters = dict(list(waiting.items())[-STASHED_MAX:])
+        return found
 
     @staticmethod
     def _insist_on_object(name: ObjectName, raw: bytes) -> None:
@@ -696,7 +801,7 @@ class Engine:
                 for module, (raw, peer) in modules.items():
                     if (session := self.machine.wants.session(module)) is not None:
                         sessions[session] = peer
-                        self.content.take_module(module, store.session(session).family, raw)
+                        self.content.take_module(module, store.session(session).family, raw[:32], raw[32:])
                 owned: dict[SessionId, list[Mapping[StatementId, StatementId | None]]] = {}
                 taken = []
                 for session in sessions:

@@ -36,7 +36,7 @@ class Index:
 
     def __init__(self) -> None:
         self._seen: OrderedDict[SessionId, Seen] = OrderedDict()
-        self._revisions: dict[SessionId, bytes] = {}
+        self.revisions: dict[SessionId, bytes] = {}
         self._known: dict[SessionId, int] = {}
         """How many statements were there when a session was last told of."""
         self._dirty: dict[SessionId, Level] = {}
@@ -50,7 +50,7 @@ class Index:
                 try:
                     revision = store.arrived.revision(session)
                     level = store.arrived.level(session, revision)
-                    self._revisions[session] = revision
+                    self.revisions[session] = revision
                     level = level or self._described(store, session)
                     self.digests[session] = level.digest
                     if level.bare:
@@ -65,7 +65,7 @@ class Index:
         found = [session for session in self.digests if session not in now]
         for session in now:
             try:
-                if self._revisions.get(session) != store.arrived.revision(session):
+                if self.revisions.get(session) != store.arrived.revision(session):
                     found.append(session)
             except DamagedStoreError:
                 continue
@@ -125,7 +125,7 @@ class Index:
 
     def is_behind(self, store: Store, session: SessionId) -> bool:
         """Whether somebody added to a session since it was last told of."""
-        return self._revisions.get(session) != store.arrived.revision(session)
+        return self.revisions.get(session) != store.arrived.revision(session)
 
     def settle(
         self, store: Store, session: SessionId, lacking: tuple[CheckpointId, ...], revision: bytes
@@ -141,7 +141,7 @@ class Index:
         known.heads_lacking = lacking
         digest = session_digest(known.chains.frontier(marked=False), lacking)
         self.digests[session] = digest
-        self._revisions[session] = revision
+        self.revisions[session] = revision
         self._dirty[session] = Level(digest=digest, lacking=lacking, bare=bool(known.bare))
         return digest
 
@@ -150,7 +150,7 @@ class Index:
         self._seen.pop(session, None)
         self._dirty.pop(session, None)
         self.digests.pop(session, None)
-        self._revisions.pop(session, None)
+        self.revisions.pop(session, None)
 
     def reread(self, session: SessionId) -> None:
         """What is held of a session is not what is here: read it when it is asked for."""
@@ -162,7 +162,7 @@ class Index:
             return
         with store.transaction():
             for session, level in self._dirty.items():
-                store.arrived.keep_level(session, self._revisions[session], level)
+                store.arrived.keep_level(session, self.revisions[session], level)
         self._dirty.clear()
 
     def _described(self, store: Store, session: SessionId) -> Level:

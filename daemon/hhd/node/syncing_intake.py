@@ -174,7 +174,7 @@ class Intake:
         self._insist_on_bounds(fresh, now)
         if now.view.removed:
             return self._removed(session, fresh), None
-        if not self._has_session(session) and not self._create(session, fresh):
+        if not self.has_session(session) and not self._create(session, fresh):
             return Taken(session=session, revision=store.arrived.revision(session)), None
         for one in fresh:
             store.statements.add(session, one.raw)
@@ -204,7 +204,7 @@ class Intake:
     ) -> Taken:
         """Objects of a session came: commit those of its checkpoints without content that are whole by now."""
         store = self._store
-        if not self._has_session(session):
+        if not self.has_session(session):
             return Taken(session=session, revision=store.arrived.revision(session))
         with store.transaction():
             first()
@@ -251,7 +251,8 @@ class Intake:
     def _members(self) -> Mapping[DeviceId, Member]:
         return members(self._store, self._me)
 
-    def _has_session(self, session: SessionId) -> bool:
+    def has_session(self, session: SessionId) -> bool:
+        """Whether a session is here."""
         try:
             self._store.session(session)
         except MissingError:
@@ -270,7 +271,7 @@ class Intake:
             return kept[1]
         known = self._members()
         roles = {device: member.role for device, member in known.items()}
-        if self._has_session(session):
+        if self.has_session(session):
             found = lineage_of(self._store, session, known).known
         else:
             facts: dict[StatementId, Fact] = {}
@@ -374,7 +375,7 @@ class Intake:
         stones = [one for one in fresh if isinstance(one.body, TombstoneBody)]
         for one in stones:
             store.statements.add(session, one.raw)
-        if self._has_session(session):
+        if self.has_session(session):
             try:
                 with store.advance(session):
                     here.forget(store, session)

@@ -36,6 +36,7 @@ from hhd.store.modules import Modules
 from hhd.store.objects import Objects
 from hhd.store.opening import open_database
 from hhd.store.openings import Openings
+from hhd.store.piles import Piles
 from hhd.store.reading import Reader
 from hhd.store.room import Limits as Limits
 from hhd.store.room import insist_on_room
@@ -112,7 +113,7 @@ class Store:
         self.shared = GroupDocument(self.rows, random)
         self.modules = Modules(self)
         self.shelf = Shelf(self)
-        self.arrived = Arrived(self)
+        self.arrived, self.piles = Arrived(self), Piles(self)
 
     @classmethod
     def open(
@@ -204,6 +205,7 @@ class Store:
                 self.rows.delete(CHECKPOINT, b"", checkpoint)
             self.statements.forget(session)
             self.arrived.forget(session)
+            self.piles.forget(session)
             for table in (CHECKPOINTS, *tables):
                 self.rows.remove_log(table, session)
             self.rows.delete(SESSION, b"", session)

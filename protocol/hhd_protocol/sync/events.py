@@ -23,10 +23,21 @@ class Woke:
 
 @dataclass(frozen=True, kw_only=True)
 class Linked:
-    """A link to a full member is up. `left_out`: sessions that it is not to have, or that this device may not send."""
+    """A link is up. `left_out`: sessions that the peer is not to have, or that this device may not send.
+
+    `sealed`: one of the two is a store-only member, so that nothing but sealed bytes goes over, by their names.
+    """
 
     peer: DeviceId
     left_out: frozenset[SessionId] = frozenset()
+    sealed: bool = False
+
+
+@dataclass(frozen=True, kw_only=True)
+class Piled:
+    """What sealed bytes this device has, or would have, for store-only members: by name what they are."""
+
+    pile: Mapping[bytes, int]
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -118,7 +129,9 @@ class Tick:
     """Time passed."""
 
 
-Event = Opened | Woke | Linked | Lost | Allowed | Heard | Loaded | Changed | Missing | Arrived | Broke | Hold | Tick
+Event = (
+    Opened | Woke | Linked | Lost | Allowed | Heard | Loaded | Changed | Piled | Missing | Arrived | Broke | Hold | Tick
+)
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -165,6 +178,14 @@ class SendContent:
 
 
 @dataclass(frozen=True, kw_only=True)
+class Lacking:
+    """Sealed bytes that a peer has and this device has not; which of them it wants is its own to say, by `Missing`."""
+
+    peer: DeviceId
+    names: tuple[bytes, ...]
+
+
+@dataclass(frozen=True, kw_only=True)
 class Answering:
     """All members asked since the device started, or woke: this one has answered."""
 
@@ -189,4 +210,4 @@ class Cut:
     why: str
 
 
-Output = Load | Take | Send | SendStatements | SendContent | Answering | Acknowledged | Cut
+Output = Load | Take | Send | SendStatements | SendContent | Lacking | Answering | Acknowledged | Cut

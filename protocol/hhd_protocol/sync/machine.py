@@ -31,6 +31,7 @@ from hhd_protocol.sync.events import (
     Event,
     Heard,
     Hold,
+    Lacking,
     Linked,
     Load,
     Loaded,
@@ -38,6 +39,7 @@ from hhd_protocol.sync.events import (
     Missing,
     Opened,
     Output,
+    Piled,
     Send,
     SendContent,
     SendStatements,
@@ -68,6 +70,10 @@ from hhd_protocol.sync.messages import (
 )
 from hhd_protocol.sync.wants import Wants
 
+_SEALED = (Hello, Buckets, Entries, Differ, Answered, Compared, Want, Absent, Part, Begin, Holding)
+"""What is said between a full member and one that only stores."""
+NO_SESSION = SessionId(StatementId(bytes(32)))
+"""Named where something is asked of a device that only stores."""
 OPEN_SESSIONS_MAX = 64
 """Sessions whose statements are held in memory: those that somebody works on, and those that are being compared."""
 
@@ -82,6 +88,7 @@ class Peer:
     """
 
     left_out: frozenset[SessionId]
+    sealed: bool = False
     incarnation: Incarnation | None = None
     round: int = 0
     answered: int = -1
@@ -108,6 +115,8 @@ class Sync:
         self.wants = Wants()
         self._open: OrderedDict[SessionId, tuple[Chains, tuple[CheckpointId, ...]]] = OrderedDict()
         self._loading: set[SessionId] = set()
+        self._pile: dict[SessionId, bytes] = {}
+        """Of sealed bytes, each in the place of a session."""
         self._round = 0
         self._since = 0
         """Rounds from this one on count as asked since the device started, or woke."""
@@ -148,6 +157,9 @@ class Sync:
                 return self._heard(peer, message, now_ms)
             case Changed():
                 return self._changed(event, now_ms)
+            case Piled(pile=pile):
+                self._pile = {SessionId(StatementId(name)): bytes([what]) * DIGEST_BYTES for name, what in pile.items()}
+                return [out for peer, one in self.peers.items() if one.sealed for out in self._hello(peer, now_ms)]
             case Missing():
                 wanted = [*((name, False) for name in event.objects), *((name, True) for name in event.modules)]
                 self.wants.add(event.session, wanted, event.source)
@@ -161,8 +173,8 @@ class Sync:
                 self._loading.discard(event.session)
                 self._keep_open(event.session, Chains(event.after), event.lacking)
                 return [output for peer in list(self.peers) for output in self._go_on(peer)]
-            case Linked(peer=peer, left_out=left_out):
-                self.peers[peer] = Peer(left_out=left_out)
+            case Linked(peer=peer, left_out=left_out, sealed=sealed):
+                self.peers[peer] = Peer(left_out=left_out, sealed=sealed)
                 self.wants.met(peer)
                 return [*self._hello(peer, now_ms), *self._ask_for_content(now_ms)]
             case Lost(peer=peer):
@@ -219,12 +231,16 @@ class Sync:
 
     def _for(self, one: Peer) -> Mapping[SessionId, bytes]:
         """The digests of what a peer is to have."""
+        if one.sealed:
+            return self._pile
         if not one.left_out:
             return self.digests
         return {session: digest for session, digest in self.digests.items() if session not in one.left_out}
 
     def _heard(self, peer: DeviceId, message: Message, now_ms: int) -> list[Output]:
         one = self.peers[peer]
+        if one.sealed and not isinstance(message, _SEALED):
+            return self._cut(peer, "it says more than a device that only stores is told, or may say", now_ms)
         match message:
             case Hello():
                 self.wants.met(peer)
@@ -236,6 +252,8 @@ class Sync:
             case Differ(round=round, sessions=sessions, more=more):
                 if round != one.round:
                     return []
+                if one.sealed:
+                    return [Lacking(peer=peer, names=tuple(sessions))] if sessions else []
                 for session in sessions:
                     if session not in one.left_out:
                         self._when(peer, session, partial(self._ask, peer, session))
@@ -256,6 +274,8 @@ class Sync:
                 return self._wanted(peer, session, objects, modules, now_ms)
             case Absent(objects=objects, modules=modules):
                 for name in (*objects, *modules):
+                    if self.wants.session(name) == NO_SESSION and self.wants.asked(name) == peer:
+                        self.wants.drop_one(name)  # It is no letter.
                     self.wants.absent(name, peer)
                 return self._ask_for_content(now_ms)
             case Acknowledge(session=session, statements=statements, whole=whole):
@@ -407,6 +427,9 @@ class Sync:
 
     def _changed(self, event: Changed, now_ms: int) -> list[Output]:
         session = event.session
+        if event.source is None and not event.fresh and self.digests.get(session) != event.digest:
+            for one in self.peers.values():  # What is new is not known: peers have it otherwise until they asked.
+                one.apart.add(session)
         if event.digest is None:
             self.digests.pop(session, None)
             self._open.pop(session, None)
@@ -419,7 +442,7 @@ class Sync:
             self._open[session] = opened[0], event.lacking
         outputs: list[Output] = self._acknowledge(event)
         for peer, one in self.peers.items():
-            if peer == event.source or session in one.left_out:
+            if peer == event.source or session in one.left_out or one.sealed:
                 continue
             sent = one.sent.get(session, set())
             ids = [id for id in event.fresh if id not in sent]
@@ -434,7 +457,7 @@ class Sync:
         """Tell every peer what is durable here, so that each knows of each."""
         outputs: list[Output] = []
         for peer, one in self.peers.items():
-            if event.session in one.left_out:
+            if event.session in one.left_out or one.sealed:
                 continue
             for begin in range(0, max(len(event.durable), len(event.whole)), SYNC_IDS_MAX):
                 end = begin + SYNC_IDS_MAX
@@ -491,7 +514,7 @@ class Sync:
             Send(
                 peer=peer,
                 message=Want(
-                    session=session,
+                    session=NO_SESSION if self.peers[peer].sealed else session,
                     objects=tuple(ObjectName(name) for name, module in names if not module),
                     modules=tuple(Sha256(name) for name, module in names if module),
                 ),
@@ -509,7 +532,7 @@ class Sync:
         outputs: list[Output] = [
             Send(peer=peer, message=Holding(why=why, session=session))
             for peer, one in self.peers.items()
-            if session not in one.left_out
+            if session not in one.left_out and not (one.sealed and session is not None)
         ]
         if not why:
             outputs += self._ask_for_content(now_ms)

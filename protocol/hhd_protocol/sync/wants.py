@@ -50,6 +50,8 @@ class Wants:
     def add(self, session: SessionId, names: Iterable[Named], source: DeviceId | None) -> None:
         """Want these; `source`: who told of them, and has them first of all. What is wanted already stays as it is."""
         for name, module in names:
+            if name in self._wants and self._wants[name].module != module:
+                self.drop_one(name)  # It turned out to be something else than it was asked for as.
             if name not in self._wants:
                 self._wants[name] = _Want(session=session, module=module, source=source)
                 self._open[name] = None
@@ -112,10 +114,14 @@ class Wants:
     def drop(self, session: SessionId) -> None:
         """Nothing of a session is wanted any more."""
         for name in [name for name, one in self._wants.items() if one.session == session]:
-            found = self._wants.pop(name)
-            self._open.pop(name, None)
-            if found.asked is not None:
-                self._asked[found.asked].pop(name, None)
+            self.drop_one(name)
+
+    def drop_one(self, name: bytes) -> None:
+        """It is not wanted any more."""
+        found = self._wants.pop(name, None)
+        self._open.pop(name, None)
+        if found is not None and found.asked is not None:
+            self._asked[found.asked].pop(name, None)
 
     def ask(
         self, peers: Mapping[DeviceId, Collection[SessionId]], held: Collection[SessionId], now_ms: int

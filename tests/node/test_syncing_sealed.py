@@ -1,0 +1,110 @@
+"""A device that only stores holds sealed bytes and reads nothing; a reader restores a session from it alone."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import pytest
+from tests.node.wired import Grown, Work, person
+from tests.store.conftest import Memory, flat
+
+from hhd.node import listing, sessions
+from hhd.store.check import Check
+from hhd.store.line import Line
+from hhd_protocol.ids import ObjectName
+from hhd_protocol.statements import Role
+from hhd_protocol.sync import decode_message, encode_message
+from hhd_protocol.sync.messages import Acknowledge, Ask, AskKeys, Keys, Statements, Want
+
+ROLES = {"vault": Role.STORE_ONLY}
+PHRASE = "the heron stands in the reeds at dawn"
+
+
+def test_a_reader_restores_a_session_from_a_store_only_device_alone_after_its_owner_died(tmp_path: Path) -> None:
+    with person(tmp_path, "laptop", "vault", "tower", roles=ROLES) as alice:
+        session = alice.create("laptop", PHRASE)
+        work = Work(alice, "laptop", session, Memory(60))
+        for number in range(6):
+            work.step(said=b"line %d\n" % number)
+        alice.link("laptop", "vault")
+        assert alice.pump()
+        work.step(said=b"the last\n")
+        alice.do("laptop", lambda engine: engine.piled())
+        assert alice.pump()
+        alice.cut("laptop")  # It is never heard of again; the tower never met it.
+        alice.link("tower", "vault")
+        assert alice.pump()
+        tower = alice["tower"]
+        assert tower.store.sessions() == [session] and not alice["vault"].store.sessions()
+        view = sessions.view(tower.store, tower.owned.me, session)
+        assert view.main is not None
+        assert flat(Line(tower.store, session, view.main).snapshot()) == work.memory.pages
+        listed = listing.get(tower.store, session)
+        assert listed is not None and listed.title == PHRASE
+        grown = Grown(tower.store, tower.owned.me, session, work.memory)
+        grown.takes_over()
+        grown.step()
+        assert not Check(tower.store).run().findings and not Check(alice["vault"].store).run().findings
+
+
+def test_a_store_only_device_is_told_no_name_and_holds_nothing_that_it_could_read(tmp_path: Path) -> None:
+    with person(tmp_path, "laptop", "vault", roles=ROLES) as alice:
+        session = alice.create("laptop", PHRASE)
+        work = Work(alice, "laptop", session, Memory(20))
+        work.step(said=PHRASE.encode())
+        alice.link("laptop", "vault")
+        assert alice.pump()
+        wire = b"".join(alice.seen)
+        assert len(wire) > 20_000
+        kinds = {type(decode_message(raw)) for raw in alice.seen}
+        assert not kinds & {Statements, Keys, Ask, AskKeys, Acknowledge}
+        family = alice["laptop"].store.session(session).family
+        for told in (session, family, PHRASE.encode(), alice["laptop"].store.checkpoint_ids(session)[-1]):
+            assert told not in wire, [type(decode_message(raw)) for raw in alice.seen if told in raw]
+        assert len(alice["vault"].store.piles.names()) >= 5
+
+
+def test_what_is_there_is_not_sent_again_and_new_work_follows(tmp_path: Path) -> None:
+    with person(tmp_path, "laptop", "vault", roles=ROLES) as alice:
+        session = alice.create("laptop")
+        work = Work(alice, "laptop", session, Memory(40))
+        work.step()
+        alice.link("laptop", "vault")
+        assert alice.pump()
+        before = len(alice["vault"].store.piles.names())
+        alice.cut("laptop")
+        alice.seen.clear()
+        alice.link("laptop", "vault")
+        assert alice.pump()
+        assert sum(map(len, alice.seen)) < 400
+        work.step()
+        alice.do("laptop", lambda engine: engine.piled())
+        assert alice.pump()
+        assert before < len(alice["vault"].store.piles.names()) <= before + 3
+
+
+@pytest.mark.parametrize("kind", [Statements, Keys, AskKeys])
+def test_a_store_only_device_that_asks_for_more_is_cut_off(tmp_path: Path, kind: type) -> None:
+    with person(tmp_path, "laptop", "vault", roles=ROLES) as alice:
+        session = alice.create("laptop")
+        alice.link("laptop", "vault")
+        assert alice.pump()
+        message = AskKeys(session=session)
+        if kind is Keys:
+            message = Keys(session=session, family=bytes(16), epoch=bytes(32), wrapped=())  # type: ignore[assignment,arg-type]
+        one = alice["laptop"]
+        alice._do(one, one.engine.heard(alice["vault"].id, encode_message(message)))
+        assert "only stores" in one.cuts[-1]
+
+
+def test_sealed_bytes_that_are_others_are_not_kept(tmp_path: Path) -> None:
+    with person(tmp_path, "laptop", "vault", roles=ROLES) as alice:
+        session = alice.create("laptop")
+        alice.link("laptop", "vault")
+        assert alice.pump()
+        laptop = alice["laptop"]
+        name = laptop.store.checkpoint(laptop.store.checkpoint_ids(session)[-1]).objects[0]
+        raw = encode_message(Want(session=session, objects=(ObjectName(name),)))
+        alice._do(laptop, laptop.engine.heard(alice["vault"].id, raw))
+        assert not laptop.cuts, "it may ask for any of its names"
+        assert laptop.engine.next_part(alice["vault"].id) is not None
