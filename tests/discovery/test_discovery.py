@@ -169,6 +169,36 @@ def test_one_that_changes_all_the_time_is_told_of_seldom_and_the_last_of_it() ->
     run(test)
 
 
+@pytest.mark.parametrize("fault", [OSError(24, "Too many open files"), RuntimeError("No adapter found for index 9")])
+def test_what_fails_while_networks_change_ends_nothing_and_is_said(
+    fault: Exception, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    async def test(tasks: asyncio.TaskGroup) -> None:
+        failing = [True]
+
+        def usable() -> tuple[Interface, ...]:
+            if failing and isinstance(fault, OSError):
+                raise fault
+            return LOOPBACK
+
+        def refuse(**given: object) -> None:
+            raise fault
+
+        laptop, desktop = Device(*tags(), usable=usable), Device(*tags())
+        monkeypatch.setattr("hhd.discovery.mdns.Zeroconf", refuse)
+        (running,) = start(tasks, laptop)
+        await laptop.until(lambda: bool(laptop.discovery.trouble))
+        assert (fault.strerror if isinstance(fault, OSError) else str(fault)) in laptop.discovery.trouble
+        monkeypatch.undo()
+        failing.clear()
+        laptop.discovery.begin_anew()
+        start(tasks, desktop)
+        await laptop.until(lambda: bool(laptop.names(desktop.tags)) and not running.done())
+        assert not laptop.discovery.trouble
+
+    run(test)
+
+
 def test_where_multicast_cannot_begin_the_reason_is_said(monkeypatch: pytest.MonkeyPatch) -> None:
     async def test(tasks: asyncio.TaskGroup) -> None:
         laptop = Device(*tags())

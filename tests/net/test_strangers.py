@@ -197,6 +197,44 @@ def test_a_flood_of_announcements_takes_bounded_memory_and_hides_nobody_for_long
                 until(lambda: both_linked(laptop, desktop))
 
 
+@pytest.mark.long
+def test_who_repeats_announcements_with_its_own_address_keeps_nobody_apart(lab: LabMaker) -> None:
+    with lab("laptop", "desktop", "stranger") as net:
+        laptop, desktop, stranger = net["laptop"], net["desktop"], net["stranger"]
+        pair(net, "laptop", "desktop")
+        repeating = stranger.start(repeat, stranger.ip4, 4000)
+        with laptop.daemon(), desktop.daemon():
+            until(lambda: both_linked(laptop, desktop))
+            assert repeating.result(60) > 0  # It heard them, and said the same of itself.
+            assert both_linked(laptop, desktop)
+
+
+def repeat(source: str, port: int) -> int:
+    """Say each announcement of others again for some seconds, with one's own address and port."""
+    from zeroconf import ServiceInfo, Zeroconf
+
+    said = 0
+    listening = Zeroconf(interfaces=[source], use_asyncio=False)
+    try:
+        until_ = time.monotonic() + 8
+        while time.monotonic() < until_:
+            time.sleep(0.2)
+            for record in list(listening.cache.entries_with_name(SERVICE)):
+                name = getattr(record, "alias", "")
+                info = ServiceInfo(SERVICE, name)
+                if not name or not info.load_from_cache(listening) or info.port == port:
+                    continue
+                lie = ServiceInfo(
+                    SERVICE, name, port=port, properties=info.properties, server="hhd-liar.local.",
+                    addresses=[socket.inet_aton(source)],
+                )  # fmt: skip
+                listening.send(listening.generate_service_broadcast(lie, None))
+                said += 1
+    finally:
+        listening.close()
+    return said
+
+
 def flood(source: str, count: int) -> int:
     """Announce instances of many names, ports, texts and addresses, as fast as it goes; odd ones among them."""
     with socket.socket(socket.AF_INET, socket.SOCK_DGRAM) as wire:

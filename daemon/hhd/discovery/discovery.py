@@ -114,7 +114,11 @@ class Discovery:
         anew, resay = self._anew, self._resay
         self._anew = self._resay = False
         self._poked.clear()
-        found = self._usable()
+        try:
+            found = self._usable()
+        except OSError as error:  # As many files are open as may be: what is known stays until that is over.
+            self.trouble = f"the networks cannot be looked at ({error.strerror or error})"
+            return
         if found != self.interfaces or self._mdns is None or anew:
             moved = found != self.interfaces
             self._rename(found)

@@ -45,7 +45,10 @@ class Mdns:
         """Open the sockets; raises OSError where that cannot be."""
         logging.getLogger("zeroconf").setLevel(logging.CRITICAL)  # It warns of every interface that comes or goes.
         self._interfaces, self._heard, self._gone, self._sieve = interfaces, heard, gone, sieve
-        self._zeroconf = Zeroconf(interfaces=_named(interfaces), use_asyncio=True)
+        try:
+            self._zeroconf = Zeroconf(interfaces=_named(interfaces), use_asyncio=True)
+        except RuntimeError as error:  # An interface went away since it was asked for.
+            raise OSError(str(error)) from error
         self._browser: AsyncServiceBrowser | None = None
         self._info: AsyncServiceInfo | None = None
         self._asking: dict[str, asyncio.Task[None]] = {}
