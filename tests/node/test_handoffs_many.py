@@ -5,6 +5,7 @@ from __future__ import annotations
 import asyncio
 import contextlib
 import random
+import time
 from collections import Counter
 from pathlib import Path
 from unittest import mock
@@ -110,9 +111,26 @@ def test_of_five_hundred_faulty_handoffs_all_arrive_or_are_undone(tmp_path: Path
 
 
 async def _settled(home: House, made: dict[str, Device]) -> None:
-    async with asyncio.timeout(60):
-        while not _quiet(home, made):
-            await asyncio.sleep(0.05)
+    begin = time.monotonic()
+    while not _quiet(home, made):
+        assert time.monotonic() < begin + 60, _told(home, made)
+        await asyncio.sleep(0.05)
+
+
+def _told(home: House, made: dict[str, Device]) -> str:
+    """What does not come to an end."""
+    kept = [
+        f"{name} {one.session.hex()[:6]} {one.side.value} {one.stage.value}"
+        for name, device in made.items()
+        for one in handoff_journal.unfinished(device.store)
+    ]
+    going = [
+        f"{name} {one.session.hex()[:6]} {one.one.stage.value} {list(one.busy)} {one.turn.locked()}"
+        for name, site in home.sites.items()
+        for one in site.handoffs._goings.values()
+    ]
+    links = [f"{name}: {len(site.links)} links" for name, site in home.sites.items()]
+    return "; ".join([*kept, "in memory", *going, *links])
 
 
 def _quiet(home: House, made: dict[str, Device]) -> bool:
