@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 import shutil
 from itertools import pairwise
 from pathlib import Path
@@ -12,18 +13,21 @@ from tests.node.circles import NOW
 from tests.node.wired import Person, Work, person
 from tests.store.conftest import Memory, flat
 
-from hhd.node import listing, sessions
+from hhd.node import findings, listing, sessions
 from hhd.node.doors import Doors
 from hhd.node.lineages import Lineage, lineage_of
 from hhd.node.members import members
 from hhd.node.removal import Remover
+from hhd.node.syncing_wishes import Wishes
 from hhd.store.check import Check
+from hhd.store.checkpoints import Checkpoint
 from hhd.store.line import Line
 from hhd.store.store import Limits
 from hhd_protocol import logs, objects
 from hhd_protocol.compression import compressor
 from hhd_protocol.holding import Why
 from hhd_protocol.ids import SessionId
+from hhd_protocol.limits import SYNC_PART_BYTES
 from hhd_protocol.sync import recipe
 
 
@@ -362,3 +366,79 @@ def test_a_revocation_that_another_process_wrote_judges_what_comes_next(tmp_path
         alice["laptop"].owned.group.revoke(desktop, NOW)
         after = intake.view(session)
         assert after.revoked == {desktop} and after.owner_revoked
+
+
+@pytest.mark.parametrize("left", [20, 1])
+def test_a_large_object_that_is_cut_in_the_middle_or_at_its_last_part_is_gone_on_from_there(
+    tmp_path: Path, left: int
+) -> None:
+    with person(tmp_path, "laptop", "desktop") as alice:
+        session = alice.create("laptop")
+        alice.link("laptop", "desktop")
+        assert alice.pump()
+        work = Work(alice, "laptop", session, Memory(0))
+        work.memory.pages = {number: os.urandom(4096) for number in range(2400)}
+        work.step(list(work.memory.pages))
+        total = sum(alice["laptop"].store.objects.size(name) for name in newest(alice, session).objects)
+        desktop, laptop = alice["desktop"], alice["laptop"]
+
+        def nearly() -> bool:
+            return desktop.engine._parts.held_bytes > total - (left + 1) * SYNC_PART_BYTES
+
+        assert not alice.pump(until=nearly)
+        sent = laptop.engine.counted[desktop.id].sent
+        alice.cut("laptop")
+        alice.link("laptop", "desktop")
+        assert alice.pump()
+        again = laptop.engine.counted[desktop.id].sent - sent
+        assert again < (left + 4) * SYNC_PART_BYTES + 20_000 < total
+        same(alice, session, "laptop", "desktop")
+        assert not Check(desktop.store).run().findings
+
+
+def newest(alice: Person, session: SessionId) -> Checkpoint:
+    store = alice["laptop"].store
+    return store.checkpoint(store.checkpoint_ids(session)[-1])
+
+
+def test_a_session_goes_where_its_person_wants_it_and_a_suspicious_one_waits_for_a_word(tmp_path: Path) -> None:
+    with person(tmp_path, "laptop", "desktop") as alice:
+        laptop, desktop = alice["laptop"], alice["desktop"]
+        wishes = Wishes(laptop.id)
+        laptop.engine._screen = wishes
+        plain, suspicious, unwanted = (alice.create("laptop", text) for text in ("a", "b", "c"))
+        found = findings.of_text(laptop.store, suspicious, 0, b"AKIA" + b"QWERTYUIOPASDFGH" + b" aws_secret")
+        assert found, "the scan finds it"
+        wishes.follow(laptop.store, unwanted, desktop.id, False)
+        alice.do("laptop", lambda engine: engine.looked())
+        alice.link("laptop", "desktop")
+        assert alice.pump()
+        assert desktop.store.sessions() == [plain]
+        assert list(wishes.held()) == [(suspicious, desktop.id)]
+        Work(alice, "laptop", suspicious, Memory(5)).step()
+        assert alice.pump()
+        assert desktop.store.sessions() == [plain], "nor does it go with its next step"
+        wishes.follow(laptop.store, suspicious, desktop.id, True)
+        alice.do("laptop", lambda engine: engine.rescreened())
+        assert alice.pump()
+        alice.do("desktop", lambda engine: engine.woke())
+        assert alice.pump()
+        assert set(desktop.store.sessions()) == {plain, suspicious} and not list(wishes.held())
+
+
+def test_pausing_takes_no_content_and_says_so_while_records_go_on(tmp_path: Path) -> None:
+    with person(tmp_path, "laptop", "desktop") as alice:
+        session = alice.create("laptop")
+        work = Work(alice, "laptop", session, Memory(30))
+        alice.do("desktop", lambda engine: engine.hold("its person paused it"))
+        alice.link("laptop", "desktop")
+        assert alice.pump()
+        made = work.step()
+        assert alice.pump()
+        desktop = alice["desktop"]
+        assert desktop.store.statements.get(session, made) is not None and not desktop.store.checkpoint_ids(session)
+        told = alice["laptop"].engine.machine.peers[desktop.id].holding
+        assert told == {None: "its person paused it"}
+        alice.do("desktop", lambda engine: engine.hold(""))
+        assert alice.pump()
+        same(alice, session, "laptop", "desktop")

@@ -58,6 +58,7 @@ from hhd_protocol.sync.messages import (
     Part,
     Rebuild,
     Statements,
+    Want,
 )
 from hhd_protocol.sync.order import in_order
 from hhd_protocol.sync.parts import Parts
@@ -393,6 +394,9 @@ class Engine:
                 self._feed(happenings.Loaded(session=session, after=seen.after, lacking=seen.heads_lacking))
             case happenings.Send(peer=peer, message=message):
                 self._send(peer, message)
+                for name in message.objects if isinstance(message, Want) else ():
+                    if here := self._parts.begun(name):  # A cut came in the middle of it.
+                        self._send(peer, Begin(what=OBJECT, name=name, offset=here))
             case happenings.SendStatements(peer=peer, session=session, ids=ids, eager=eager):
                 self._send_statements(peer, session, ids, eager=eager)
             case happenings.SendContent(peer=peer, session=session, objects=objects, modules=modules):
