@@ -442,3 +442,40 @@ def test_pausing_takes_no_content_and_says_so_while_records_go_on(tmp_path: Path
         alice.do("desktop", lambda engine: engine.hold(""))
         assert alice.pump()
         same(alice, session, "laptop", "desktop")
+
+
+def test_what_looks_like_a_credential_from_the_first_word_on_never_goes_unasked(tmp_path: Path) -> None:
+    with person(tmp_path, "laptop", "desktop") as alice:
+        laptop, desktop = alice["laptop"], alice["desktop"]
+        laptop.engine._screen = Wishes(laptop.id)
+        alice.link("laptop", "desktop")
+        assert alice.pump()
+        session = alice.create("laptop")
+        assert findings.of_text(laptop.store, session, 0, b"AKIA" + b"QWERTYUIOPASDFGH" + b" aws_secret")
+        alice.noticed("laptop", session)
+        assert alice.pump()
+        assert desktop.store.sessions() == []
+        other = alice.create("laptop")
+        alice.noticed("laptop", other)
+        assert alice.pump()
+        assert desktop.store.sessions() == [other], "and what is not suspicious does"
+
+
+def test_a_fork_arrives_whole_also_where_what_it_was_forked_from_does_not(tmp_path: Path) -> None:
+    with person(tmp_path, "laptop", "desktop") as alice:
+        laptop, desktop = alice["laptop"], alice["desktop"]
+        origin = alice.create("laptop")
+        work = Work(alice, "laptop", origin, Memory(30))
+        for _ in range(3):
+            made = work.step(said=b"said\n")
+        fork = sessions.create_fork(laptop.store, laptop.owned.me, origin, made)
+        wishes = laptop.engine._screen = Wishes(laptop.id)
+        wishes.follow(laptop.store, origin, desktop.id, False)
+        alice.do("laptop", lambda engine: engine.looked())
+        alice.link("laptop", "desktop")
+        assert alice.pump()
+        assert desktop.store.sessions() == [fork]
+        same(alice, fork, "laptop", "desktop")
+        main = desktop.store.checkpoint_ids(fork)[-1]
+        assert flat(Line(desktop.store, fork, main).snapshot()) == work.memory.pages
+        assert not Check(desktop.store).run().findings

@@ -19,7 +19,9 @@ from hhd_protocol import lineage
 from hhd_protocol.bodies import CheckpointBody, IntentBody, TakeoverBody
 from hhd_protocol.codec import encode
 from hhd_protocol.compression import compress
-from hhd_protocol.ids import CheckpointId, Incarnation, ObjectName, SessionId, Sha256, StatementId
+from hhd_protocol.crypto import content_id
+from hhd_protocol.ids import CheckpointId, Incarnation, ObjectName, PageId, SessionId, Sha256, StatementId
+from hhd_protocol.logs import LogHead, encode_head
 from hhd_protocol.objects import object_name, seal_object
 from hhd_protocol.sync import encode_message
 from hhd_protocol.sync.messages import (
@@ -293,3 +295,28 @@ def test_a_begin_past_the_end_sends_nothing(mallory: Mallory) -> None:
     mallory.says(Want(session=mallory.session, objects=checkpoint.objects[:1]))
     mallory.says(Begin(what=OBJECT, name=checkpoint.objects[0], offset=1 << 25))
     assert laptop.engine.next_part(mallory.me.id) is None and not mallory.cut
+
+
+@pytest.mark.parametrize("honest", [False, True])
+def test_content_whose_ids_are_not_its_own_makes_no_checkpoint_and_honest_content_does(
+    mallory: Mallory, honest: bool
+) -> None:
+    family = mallory.alice["laptop"].store.family(mallory.session)
+    chunk = content_id(family.page_key, b"chunk", b"abc")
+    right = content_id(family.page_key, b"chunks", chunk)
+    head = LogHead(
+        parent=None,
+        refs=[],
+        given_objects=[],
+        given_slots=[],
+        given_lengths=[],
+        lengths=[3],
+        chunks_id=right if honest else PageId(bytes(32)),
+    )
+    raw = seal_object(family.key(family.epoch), os.urandom(24), [encode_head(head), compress(b"abc")])
+    payload = encode([None, {"words": [object_name(raw), family.epoch]}, None])
+    entries = taken_over(mallory, (object_name(raw),), payload)
+    mallory.says(Statements(session=mallory.session, entries=entries, objects=(raw,)))
+    laptop = mallory.alice["laptop"]
+    assert (laptop.store.checkpoint_ids(mallory.session) != mallory.before[1]) == honest
+    assert not Check(laptop.store).run().findings
