@@ -1,6 +1,6 @@
 """Sync between two processes: a step until it is durable there, bytes of it, a first sync, a reconnect.
 
-python -m tests.bench sync            on a plain link; with root also over emulated lines, with rsync beside it if there
+python -m tests.bench sync            on a plain link; with root also over emulated lines
 """
 
 from __future__ import annotations
