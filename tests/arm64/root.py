@@ -25,10 +25,10 @@ import pytest
 
 PROJECT = Path(__file__).resolve().parents[2]
 PACKAGES = ("python3-minimal", "libpython3-stdlib", "libssl3", "zlib1g", "libstdc++6")
-WHEELS = ("cbor2", "cffi", "click", "msgspec", "pynacl", "typing_extensions", "wasmtime", "zstandard")
-"""What a capsule step imports, with what those import. `pycparser` is not needed at run time."""
+WHEELS = ("cbor2", "cffi", "click", "msgspec", "pathspec", "pynacl", "typing_extensions", "wasmtime", "zstandard")
+"""What a capsule step and a session at work import, with what those import. `pycparser` is not needed at run time."""
 
-_MADE_BY = "2"
+_MADE_BY = "3"
 """Raise when the recipe changes: a folder made by another is made anew."""
 
 _SITE_CUSTOMIZE = """

@@ -90,6 +90,10 @@ def test_a_waiting_session_goes_there_and_back_and_its_command_runs_once_where_i
             assert back[-1]["status"] == 0
             until(lambda: (repo / "runs").exists())
             assert (repo / "runs").read_text() == "x\n" and not (folder / "runs").exists()
+            for place in (repo, folder):  # No commit, stash or ref is left of any hop.
+                refs = ["git", "for-each-ref", "--format=%(refname)"]
+                said = subprocess.run(refs, cwd=place, capture_output=True, text=True, check=True).stdout.split()
+                assert len(said) == 1 and said[0].startswith("refs/heads/")
 
 
 @pytest.mark.long

@@ -223,11 +223,12 @@ class ControlService:
 
         Once: raises RefusedError where it was taken, is for another device, or is beaten by another record.
         """
-        from hhd.node import bringing, release_file
+        from hhd.node import bringing, handoff_steps, release_file
         from hhd.node.answers.made import Received
 
         bundle, by = release_file.opened(raw, path, self.me)
         grant = release_file.receive(self.store, self.me, bundle, by, path)
+        handoff_steps.settle(self.store, self.me, grant.session)
         folder, instead = "", ""
         notes: tuple[str, ...] = ()
         try:

@@ -201,6 +201,19 @@ def news(store: Store, me: Identity, one: Handoff, at_ms: int) -> Event | None:
     return beaten
 
 
+def settle(store: Store, me: Identity, session: SessionId) -> None:
+    """Let what the records here say decide the open handoffs of `session`, where no daemon does."""
+    for record in handoff_journal.unfinished(store):
+        one = handoff.recovered(record, me=me.id)
+        if record.session != session or (event := news(store, me, one, store.now_ms())) is None:
+            continue
+        if event.what in (Happening.TOOK, Happening.BEATEN):
+            _, outputs = handoff.handle(one, event)
+            for output in outputs:
+                if isinstance(output, Persist):
+                    persist(store, output.record, event)
+
+
 def _grant(store: Store, record: Record, view: View) -> Grant | None:
     """The release of the handoff `record`, if that is the record that wins here."""
     assert view.token is not None
