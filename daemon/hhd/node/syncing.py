@@ -176,8 +176,14 @@ class Syncing:
                 await self._turn()
         finally:
             around.remove()
-            await asyncio.shield(self._lane.do(self._engine.rest))
+            await asyncio.shield(self._rest())
             self._lane.close()
+
+    async def _rest(self) -> None:
+        try:
+            await self._lane.do(self._engine.rest)
+        except UserError as error:  # What was to be kept for a quicker start is made again.
+            log.warning("what sync knows was not kept: %s", error)
 
     async def stop(self) -> None:
         """What was noticed goes out; what is under way is asked for again when the daemon is back."""
@@ -188,7 +194,7 @@ class Syncing:
     async def _open(self) -> None:
         while True:
             try:
-                await self._act(self._engine.open)
+                self._carry(await self._lane.do(self._engine.open))
                 self._ready.set()
                 self.trouble = ""
                 return
@@ -226,7 +232,7 @@ class Syncing:
         if time.monotonic() - self._looked > max(LOOK_SECONDS, LOOK_SHARE * self._look_cost):
             await self._look()
         if time.monotonic() - self._worked > REST_SECONDS:
-            await self._lane.do(self._engine.rest)
+            await self._rest()
 
     async def _look(self) -> None:
         """Whether another process wrote to the store."""
@@ -257,8 +263,7 @@ class Syncing:
             asyncio.get_running_loop().create_task(self._regrouped())
 
     async def _regrouped(self) -> None:
-        with contextlib.suppress(UserError):
-            await self._act(self._engine.regrouped)
+        await self._act(self._engine.regrouped)
 
     # Links
 
@@ -290,8 +295,7 @@ class Syncing:
                 await asyncio.shield(self._lost(peer))
 
     async def _lost(self, peer: DeviceId) -> None:
-        with contextlib.suppress(UserError):
-            await self._act(lambda: self._engine.lost(peer))
+        await self._act(lambda: self._engine.lost(peer))
 
     async def _say(self, way: _Way, channel: Channel) -> None:
         while True:
@@ -305,9 +309,16 @@ class Syncing:
         while True:
             await way.content.wait()
             way.content.clear()
-            while (raw := await self._lane.do(lambda: self._engine.next_part(peer))) is not None:
+            while (raw := await self._next_part(peer)) is not None:
                 self._worked = time.monotonic()
                 await channel.send(raw)
+
+    async def _next_part(self, peer: DeviceId) -> bytes | None:
+        try:
+            return await self._lane.do(lambda: self._engine.next_part(peer))
+        except UserError as error:  # The peer asks again, or another one.
+            log.warning("content could not be read: %s", error)
+            return None
 
     async def _hear(self, channel: Channel, link: Link) -> None:
         """Take what a peer says on one of its channels."""
@@ -332,9 +343,20 @@ class Syncing:
     # The engine
 
     async def _act(self, act: Callable[[], Out]) -> None:
-        """Have the engine do something, and do what comes of it."""
+        """Have the engine do something, and do what comes of it.
+
+        What the store cannot do now costs this and nothing else: what was to be told is found when it is looked at
+        again, and what came is asked for in the next round.
+        """
         self._worked = time.monotonic()
-        self._carry(await self._lane.do(act))
+        try:
+            out = await self._lane.do(act)
+        except UserError as error:
+            self.trouble = f"Something was not synced, and is tried again: {error}"
+            log.warning("something was not synced: %s", error)
+            return
+        self.trouble = ""
+        self._carry(out)
 
     def _carry(self, out: Out) -> None:
         for peer, raw in out.messages:

@@ -201,10 +201,11 @@ class Engine:
     def rest(self) -> None:
         """Let go of the store: what holds it open all day stops its repair."""
         if self._store is not None:
-            self.index.keep(self._store)
-            self._store.close()
+            store = self._store
             self._store = self._content = self._intake = self._recipes = self._read = self._sealed = None
             self._openings = Openings()
+            with store:
+                self.index.keep(store)
 
     # What happens
 

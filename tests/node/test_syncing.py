@@ -1,0 +1,78 @@
+"""The part of the daemon: what its store cannot do now is said, costs nothing else, and is done when it can be."""
+
+from __future__ import annotations
+
+import asyncio
+import os
+from pathlib import Path
+
+from tests.bench.bench_sync import Idle, Peering, grouped, opened
+from tests.node.wired import Grown
+from tests.store.conftest import Memory
+from tests.transports.devices import device_named
+
+from hhd.node import programs, sessions
+from hhd.node.syncing import Syncing
+from hhd.store.errors import BusyError
+from hhd.store.store import Store
+from hhd.transports.link import Link
+
+
+def test_a_store_that_is_busy_is_said_and_what_was_missed_goes_over_later(tmp_path: Path) -> None:
+    grouped(tmp_path, "laptop", "desktop")
+    busy: set[str] = set()
+
+    def part(name: str) -> tuple[Syncing, Peering, Idle]:
+        def open_it() -> Store:
+            if name in busy:
+                raise BusyError("Another process is writing.")
+            return opened(tmp_path, name)
+
+        peers, workers = Peering(name), Idle()
+        made = Syncing(
+            me=device_named(name), peers=peers, roll=peers, workers=workers, opened=open_it, random=os.urandom
+        )  # fmt: skip
+        return made, peers, workers
+
+    async def live() -> None:
+        (laptop, near, workers), (desktop, far, _) = part("laptop"), part("desktop")
+        parts = [asyncio.create_task(one.run()) for one in (laptop, desktop)]
+        await laptop._ready.wait()
+        await desktop._ready.wait()
+
+        async def kept(link: Link) -> None:
+            await far.keep(link)
+
+        listener = await far.transport.listen(kept)
+        port = listener.port  # type: ignore[attr-defined]
+        dialled = await near.transport.dial("127.0.0.1", port, device_named("desktop").id)
+        linked = asyncio.create_task(near.keep(dialled))
+        target = device_named("desktop").id
+        with opened(tmp_path, "laptop") as store:
+            me = device_named("laptop")
+            session = sessions.create(store, me, program="agent", args=programs.encode_args({"prompt": "go"}))
+            work = Grown(store, me, session, Memory(10))
+            work.step()
+            await laptop.wait_synced(session, target)
+            assert set(await laptop.acknowledged(session)) == {target}
+            await laptop._rest()
+            busy.add("laptop")
+            made = work.step()
+            for hear in workers.on_step:
+                hear(session)
+            while not laptop.trouble:
+                await asyncio.sleep(0.01)
+            assert "Another process is writing" in (await desktop.sync_status()).trouble + laptop.trouble
+            busy.clear()
+            await laptop.wait_synced(session, target)
+            assert laptop.trouble == "" and not any(one.done() for one in parts)
+        with opened(tmp_path, "desktop") as there:
+            assert made in there.checkpoint_ids(session)
+        status = await desktop.sync_status()
+        assert [flow.behind for flow in status.flows] == [0] and status.flows[0].received > 1000
+        for one in (linked, *parts):
+            one.cancel()
+        await asyncio.gather(linked, *parts, return_exceptions=True)
+        await listener.close()
+
+    asyncio.run(asyncio.wait_for(live(), 60))
