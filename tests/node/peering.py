@@ -34,7 +34,7 @@ def ident(name: str) -> DeviceId:
 
 @dataclass
 class Circle:
-    """A group whose records are words: `add laptop`, `revoke phone`."""
+    """A group whose records are words: `add laptop`, `lower phone` (it only stores from then on), `revoke phone`."""
 
     kept: list[bytes] = field(default_factory=list)
     taken: int = 0
@@ -45,13 +45,22 @@ class Circle:
         for act, name in words:
             if act == "revoke":
                 names.pop(name, None)
-        members = {ident(name): Member(role=Role.FULL, public=device_named(name).public, name=name) for name in names}
+        lowered = {name for act, name in words if act == "lower"}
+        members = {
+            ident(name): Member(
+                role=Role.FULL,
+                public=device_named(name).public,
+                name=name,
+                lowered=Role.STORE_ONLY if name in lowered else None,
+            )
+            for name in names
+        }
         return Standing(members, tuple(self.kept))
 
     def take(self, records: Sequence[bytes]) -> Standing:
         self.taken += len(records)
         for raw in records:
-            if raw.split(b" ")[0] not in (b"add", b"revoke"):
+            if raw.split(b" ")[0] not in (b"add", b"lower", b"revoke"):
                 raise FormatError("this is no record of the group")
         self.kept += [raw for raw in records if raw not in self.kept]
         return self.read()

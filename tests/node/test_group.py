@@ -9,6 +9,7 @@ from tests.node.circles import NOW, devices
 from tests.protocol.circle import Circle, device
 
 from hhd.base.errors import RefusedError
+from hhd.node.handoff_steps import insist_on_target
 from hhd.node.members import members
 from hhd_protocol.crypto import public_key
 from hhd_protocol.errors import FormatError
@@ -188,3 +189,22 @@ def test_devices_are_named_by_their_keys(tmp_path: Path) -> None:
         with pytest.raises(RefusedError, match="the very device"):
             laptop.group.found("laptop", NOW)
             laptop.group.add(laptop.me.public, "again", Role.FULL, NOW)
+
+
+def test_who_was_full_and_is_made_less_is_judged_as_before_and_given_nothing_more(tmp_path: Path) -> None:
+    with devices(tmp_path, "laptop", "desktop") as (laptop, desktop):
+        laptop.adds(desktop)
+        insist_on_target(laptop.store, laptop.me, desktop.me.id)
+        before = members(laptop.store, laptop.me)[desktop.me.id]
+        assert before.full and before.now is Role.FULL
+        for role in (Role.CONTROLLER, Role.STORE_ONLY):
+            laptop.adds(desktop, role)
+            for one in (laptop, desktop):
+                found = members(one.store, one.me)[desktop.me.id]
+                assert found.role is Role.FULL and found.live, "what it said as a full member counts on"
+                assert found.now is role and not found.full
+            with pytest.raises(RefusedError):
+                insist_on_target(laptop.store, laptop.me, desktop.me.id)
+        laptop.group.revoke(desktop.me.id, NOW)
+        out = members(laptop.store, laptop.me)[desktop.me.id]
+        assert out.now is None and not out.full and out.role is Role.FULL

@@ -8,21 +8,19 @@ import pytest
 from tests.node.circles import NOW, Owned, devices
 from tests.store.conftest import ALICE, Memory, flat
 
-from hhd.base.errors import RefusedError
-from hhd.node import keys
 from hhd.store.errors import DamagedStoreError, MissingError
 from hhd.store.line import Line
 from hhd.store.store import Store
-from hhd_protocol.crypto import SealError
-from hhd_protocol.errors import FormatError
+from hhd_protocol.group.eras import epoch_of
 from hhd_protocol.ids import CheckpointId, EpochId
-from hhd_protocol.statements import Role
 
 
 def hand_over(of: Owned, to: Owned) -> None:
     """Give the family's keys, as a link would."""
-    family = of.store.session(ALICE).family
-    keys.accept(to.store, to.me, of.me.id, keys.of_family(of.store, of.me, family, to.me.id))
+    family = of.store.family(ALICE)
+    wrapped = family.wrapped(to.me.public, of.me.seed, of.store.random)
+    with to.store.transaction():
+        to.store.families.accept(wrapped, by_public=of.me.public, seed=to.me.seed, current=family.epoch)
 
 
 def copied(of: Store, to: Store, checkpoint: CheckpointId) -> CheckpointId:
@@ -104,73 +102,32 @@ def test_a_checkpoint_that_failed_loses_no_key(tmp_path: Path) -> None:
         assert flat(Line(laptop.store, ALICE, made).snapshot()) == memory.pages
 
 
-def test_keys_are_given_by_full_members_to_full_members_only(tmp_path: Path) -> None:
-    with devices(tmp_path, "laptop", "phone", "disk", "stranger", "desktop") as made:
-        laptop, phone, disk, stranger, desktop = made
-        family = laptop.store.create_session(ALICE).family
-        laptop.adds(phone, Role.CONTROLLER)
-        laptop.adds(disk, Role.STORE_ONLY)
-        laptop.adds(desktop)
-        for other in (phone, disk, stranger):
-            with pytest.raises(RefusedError):
-                keys.of_family(laptop.store, laptop.me, family, other.me.id)
-            with pytest.raises(RefusedError):
-                keys.of_shared(laptop.store, laptop.me, other.me.id)
-        given = keys.of_family(laptop.store, laptop.me, family, desktop.me.id)
-        for other in (phone, stranger):
-            with pytest.raises(RefusedError):
-                keys.accept(desktop.store, desktop.me, other.me.id, given)
-        assert keys.accept(desktop.store, desktop.me, laptop.me.id, given).id == family
-        laptop.group.revoke(desktop.me.id, NOW)
-        with pytest.raises(RefusedError):
-            keys.of_family(laptop.store, laptop.me, family, desktop.me.id)
-
-
-def test_keys_that_are_not_what_they_say_are_refused(tmp_path: Path) -> None:
-    with devices(tmp_path, "laptop", "desktop", "tower") as (laptop, desktop, tower):
-        laptop.adds(desktop)
-        laptop.adds(tower)
-        desktop.hears(laptop)
-        family = laptop.store.create_session(ALICE).family
-        given = keys.of_family(laptop.store, laptop.me, family, desktop.me.id)
-        for_tower = keys.of_family(laptop.store, laptop.me, family, tower.me.id)
-        bad = [
-            keys.FamilyKeys(family=family, epoch=given.epoch, wrapped=()),
-            keys.FamilyKeys(family=family, epoch=given.epoch, wrapped=(b"junk",)),
-            keys.FamilyKeys(family=family, epoch=given.epoch, wrapped=for_tower.wrapped),
-            keys.FamilyKeys(family=keys.SHARED, epoch=given.epoch, wrapped=given.wrapped),
-            keys.FamilyKeys(family=family, epoch=given.epoch, wrapped=(given.wrapped[0][:-1] + b"x",)),
-        ]
-        for one in bad:
-            with pytest.raises(FormatError):
-                keys.accept(desktop.store, desktop.me, laptop.me.id, one)
-        with pytest.raises(SealError):
-            keys.accept(desktop.store, desktop.me, tower.me.id, given)
-        with pytest.raises(MissingError):
-            keys.accept(
-                desktop.store,
-                desktop.me,
-                laptop.me.id,
-                keys.FamilyKeys(family=family, epoch=EpochId(b"?" * 32), wrapped=given.wrapped),
-            )
-        assert not desktop.store.families.holds(family)
-        keys.accept(desktop.store, desktop.me, laptop.me.id, given)
-        assert desktop.store.families.get(family) == laptop.store.families.get(family)
-
-
-def test_the_shared_document_is_sealed_anew_under_the_key_that_was_given(tmp_path: Path) -> None:
+def test_who_was_put_out_does_not_choose_what_is_sealed_under_afterwards(tmp_path: Path) -> None:
+    """It knows all records, so it can say which epoch another device is about to begin, and leave a key for it."""
     with devices(tmp_path, "laptop", "desktop") as (laptop, desktop):
         laptop.adds(desktop)
-        for piece in (b"one", b"two"):
-            with desktop.store.transaction():
-                desktop.store.shared.append(piece, b"mark")
-        given = keys.of_shared(laptop.store, laptop.me, desktop.me.id)
-        assert keys.accept_shared(desktop.store, desktop.me, laptop.me.id, given)
-        assert not keys.accept_shared(desktop.store, desktop.me, laptop.me.id, given), "it is that one already"
-        assert desktop.store.shared.key() == laptop.store.shared.key()
-        assert desktop.store.shared.pieces() == ([b"one", b"two"], 0) and desktop.store.shared.mark() == b"mark"
-        with pytest.raises(SealError):
-            keys.accept_shared(desktop.store, desktop.me, laptop.me.id, given[:-1] + bytes([given[-1] ^ 1]))
+        family = laptop.store.create_session(ALICE).family
+        page_key, store = laptop.store.families.get(family).page_key, laptop.store
+        laptop.group.revoke(desktop.me.id, NOW)
+        era = store.group.era()
+        assert era is not None
+        own, old, theirs = (
+            epoch_of(era, laptop.me.id, family),
+            EpochId(b"old" * 10 + b"!!"),
+            b"known to the thief".ljust(32),
+        )
+        with store.transaction():
+            found = store.families.learn(family, page_key, {own: theirs, old: theirs}, own, by_full=False)
+        assert found.epochs[old] == theirs and own not in found.epochs, "what it sealed before goes on to be read"
+        line = Line(store, ALICE)
+        line.checkpoint(snapshot=Memory(6).snapshot())
+        now = store.families.get(family)
+        assert now.epoch == own and now.epochs[own] != theirs
+        with store.transaction():
+            found = store.families.learn(
+                family, page_key, {EpochId(b"n" * 32): theirs}, EpochId(b"?" * 32), by_full=True
+            )
+        assert found.epoch == own, "an epoch without its key is not sealed under"
 
 
 def test_a_store_that_forgot_an_epoch_says_so(tmp_path: Path) -> None:

@@ -205,6 +205,28 @@ def test_a_device_that_is_put_out_loses_its_link_at_once_and_is_neither_dialled_
     run(test)
 
 
+def test_a_device_whose_role_changes_is_linked_anew_and_served_by_the_new_one() -> None:
+    """What is served on a link was decided when it began: who may not read any more loses it at once."""
+
+    async def test(house: House) -> None:
+        laptop, desktop = await pair(house, THREE)
+        first = laptop.links[0]
+        laptop.circle.kept.append(b"lower desktop")
+        await laptop.roll.refresh()
+        assert first.error is not None and not laptop.roll.is_full(ident("desktop"))
+        await laptop.until(lambda: len(laptop.links) == 2 and laptop.peers.link(ident("desktop")) is laptop.links[1])
+        assert desktop.roll.only_stores(ident("desktop")), "it heard of it before the new link was in use"
+        phone = house.device("phone", THREE)
+        await phone.listens()
+        laptop.hears("phone")
+        await laptop.linked("desktop", "phone")
+        count = len(laptop.links)
+        await laptop.roll.refresh()
+        assert all(link.error is None for link in laptop.links[count - 2 :]), "where nothing changed nothing is cut"
+
+    run(test)
+
+
 def test_nothing_is_served_before_the_group_is_agreed_on() -> None:
     async def test(house: House) -> None:
         laptop, desktop = house.device("laptop", PAIR), house.device("desktop", (*PAIR, "revoke laptop"))

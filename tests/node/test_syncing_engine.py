@@ -28,7 +28,9 @@ from hhd_protocol.compression import compressor
 from hhd_protocol.holding import Why
 from hhd_protocol.ids import SessionId
 from hhd_protocol.limits import SYNC_PART_BYTES
-from hhd_protocol.sync import recipe
+from hhd_protocol.statements import Role
+from hhd_protocol.sync import decode_message, encode_message, recipe
+from hhd_protocol.sync.messages import AskKeys, Keys
 
 
 def same(people: Person, session: SessionId, *names: str) -> None:
@@ -347,6 +349,23 @@ def test_what_another_process_wrote_is_not_hidden_by_what_came_in_the_same_momen
         assert alice.pump()
         assert len(alice["laptop"].store.checkpoint_ids(session)) == 4
         same(alice, session, "laptop", "desktop")
+
+
+@pytest.mark.parametrize("now", ["full", "lowered", "put out"])
+def test_keys_are_given_to_who_is_a_full_member_at_that_moment(tmp_path: Path, now: str) -> None:
+    """It asks on a link that has not been cut yet."""
+    with person(tmp_path, "laptop", "desktop") as alice:
+        laptop, desktop = alice["laptop"], alice["desktop"]
+        alice.link("laptop", "desktop")
+        assert alice.pump()
+        if now == "lowered":
+            laptop.owned.group.add(desktop.owned.me.public, "desktop", Role.STORE_ONLY, NOW)
+        if now == "put out":
+            laptop.owned.group.revoke(desktop.id, NOW)
+        session = alice.create("laptop")
+        out = laptop.engine.heard(desktop.id, encode_message(AskKeys(session=session)))
+        given = [decode_message(raw) for _, raw in out.messages]
+        assert any(isinstance(one, Keys) for one in given) is (now == "full")
 
 
 def test_a_revocation_that_another_process_wrote_judges_what_comes_next(tmp_path: Path) -> None:

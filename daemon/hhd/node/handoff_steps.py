@@ -43,7 +43,6 @@ from hhd_protocol.handoff import (
 )
 from hhd_protocol.ids import CheckpointId, DeviceId, SessionId, StatementId, TransferId
 from hhd_protocol.statements import Record as Ownership
-from hhd_protocol.statements import Role
 
 if TYPE_CHECKING:
     from hhd.node.handoff_admission import Fit
@@ -81,7 +80,7 @@ def device_named(store: Store, me: Identity, name: str) -> DeviceId:
 def insist_on_target(store: Store, me: Identity, to: DeviceId) -> None:
     """Raise RefusedError where `to` is no device that could be handed a session."""
     member = members(store, me).get(to)
-    if member is None or not member.live or member.role is not Role.FULL:
+    if member is None or not member.full:
         raise RefusedError("Only a device of yours that is paired, and full, can be handed a session.")
 
 

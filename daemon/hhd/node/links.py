@@ -53,12 +53,17 @@ class Told(Protocol):
 
 @dataclass(eq=False)
 class _Kept:
-    """A link that is kept. `ready`: it is in use; `group`: the channel on which the peer speaks of the group."""
+    """A link that is kept. `ready`: it is in use; `group`: the channel on which the peer speaks of the group.
+
+    `read`: whether this device, and the peer, might read everything when it was settled: what is served on it follows.
+    """
 
     link: Link
     ready: asyncio.Event = field(default_factory=asyncio.Event)
     group: asyncio.Future[Channel] = field(default_factory=lambda: asyncio.get_running_loop().create_future())
     tasks: set[asyncio.Task[None]] = field(default_factory=set)
+    read: tuple[bool, bool] | None = None
+    parting: asyncio.Future[None] | None = None
 
 
 class Links:
@@ -99,13 +104,27 @@ class Links:
         self._lost.append(heard)
 
     def recheck(self) -> None:
-        """The group changed: cut the link of each device that is no member any more."""
+        """The group changed: cut the link of each device that is no member any more, or has another role.
+
+        Who has another role is linked anew, and served by that.
+        """
         for device, one in list(self._links.items()):
             if not self._roll.trusted(device):
-                log.note(
-                    "link_cut", device=device_text(device), address=one.link.remote, why="it is no member any more"
-                )
-                one.link.cut("the device is no member any more")
+                self._cut(one, "the device is no member any more")
+            elif one.read is None:
+                continue
+            elif one.read[1] and not self._roll.is_full(device):
+                self._cut(one, "the device may not read any more")
+            elif one.read != self._read(device) and not one.parting:
+                one.parting = asyncio.ensure_future(one.link.close("a device has another role"))
+
+    @staticmethod
+    def _cut(one: _Kept, why: str) -> None:
+        log.note("link_cut", device=device_text(one.link.peer), address=one.link.remote, why=why)
+        one.link.cut(why)
+
+    def _read(self, device: DeviceId) -> tuple[bool, bool]:
+        return self._roll.is_full(self._roll.me.id), self._roll.is_full(device)
 
     async def keep(self, link: Link) -> None:
         """Keep `link` until it ends, unless there is a better one."""
@@ -190,6 +209,7 @@ class Links:
         if one.ready.is_set() or self._links.get(device) is not one or not self._roll.trusted(device):
             return
         log.note("linked", device=device_text(device), address=one.link.remote)
+        one.read = self._read(device)
         one.ready.set()
         self._report.settled(device)
 

@@ -23,13 +23,25 @@ _FOUND: WeakKeyDictionary[Store, tuple[bytes, int, Group]] = WeakKeyDictionary()
 class Member:
     """A device of the group: its role, its Ed25519 public key, and the name that a person gave it ("": none).
 
-    `live`: whether it is a member now; what it said while it was one still counts afterwards.
+    `role`: what its statements are judged by; once full, always. `live`: whether it is a member now; what it said while
+    it was one still counts afterwards. `lowered`: the lesser role that it has now.
     """
 
     role: Role
     public: bytes
     name: str = ""
     live: bool = True
+    lowered: Role | None = None
+
+    @property
+    def now(self) -> Role | None:
+        """What it may now, None if nothing any more: what is given to a device is decided by this."""
+        return (self.lowered or self.role) if self.live else None
+
+    @property
+    def full(self) -> bool:
+        """Whether it is a full member now."""
+        return self.now is Role.FULL
 
 
 def members(store: Store, identity: Identity) -> Mapping[DeviceId, Member]:
@@ -39,7 +51,13 @@ def members(store: Store, identity: Identity) -> Mapping[DeviceId, Member]:
     if group is None:
         return alone
     known = {
-        device.id: Member(role=device.role, public=device.public, name=device.name, live=device.live is not None)
+        device.id: Member(
+            role=device.role,
+            public=device.public,
+            name=device.name,
+            live=device.live is not None,
+            lowered=device.live.role if device.live is not None and device.live.role is not device.role else None,
+        )
         for device in group.devices.values()
     }
     return known if identity.id in known else alone | known

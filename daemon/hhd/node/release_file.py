@@ -29,7 +29,6 @@ from hhd_protocol.handoff import Event, Grant, Happening, Persist, Record, Side,
 from hhd_protocol.handoff.bundle import Bundle, decode_bundle, encode_bundle, is_bundle
 from hhd_protocol.ids import CheckpointId, DeviceId, SessionId, TransferId
 from hhd_protocol.packed import pack, unpack
-from hhd_protocol.statements import Role
 
 
 def release_to(store: Store, me: Identity, session: SessionId, to: DeviceId) -> tuple[Grant, bool]:
@@ -69,7 +68,7 @@ def _target(store: Store, me: Identity, to: DeviceId) -> Member:
     member = members(store, me).get(to)
     if to == me.id:
         raise RefusedError("The session is on this device; name another one.")
-    if member is None or member.role is not Role.FULL or not member.live:
+    if member is None or not member.full:
         raise RefusedError(
             "Only a device of yours that is paired and full can be handed a session; nothing was changed."
         )

@@ -66,12 +66,12 @@ class Roll:
     def is_full(self, device: DeviceId) -> bool:
         """Whether `device` is a member that may read everything."""
         member = self.members.get(device)
-        return member is not None and member.role is Role.FULL
+        return member is not None and member.full
 
     def only_stores(self, device: DeviceId) -> bool:
         """Whether `device` is a member that keeps sealed bytes, and reads nothing."""
         member = self.members.get(device)
-        return member is not None and member.role is Role.STORE_ONLY
+        return member is not None and member.now is Role.STORE_ONLY
 
     def on_change(self, heard: Callable[[], None]) -> Callable[[], None]:
         """Call `heard` after each change, in the loop's thread, until what is returned is called."""

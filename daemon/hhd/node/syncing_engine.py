@@ -21,7 +21,7 @@ from typing import Protocol
 from hhd.base.errors import UserError
 from hhd.identity.key import Identity
 from hhd.node import denials
-from hhd.node.members import Member, members
+from hhd.node.members import members
 from hhd.node.syncing_content import Content
 from hhd.node.syncing_index import Index
 from hhd.node.syncing_intake import Intake, NoKeys, Taken
@@ -496,8 +496,8 @@ class Engine:
     def _tell_keys(self, peer: DeviceId, session: SessionId, *, again: bool) -> None:
         """Give a peer the keys of a session's family, unless it was given as many; `again`: it asks."""
         store = self.store
-        member = self._member(peer)
-        if member is None or member.role is not Role.FULL:
+        member = members(store, self._me).get(peer)
+        if member is None or not member.full:
             return
         try:
             family = store.family(session)
@@ -703,8 +703,8 @@ class Engine:
 
     @property
     def _only_stores(self) -> bool:
-        own = self._member(self._me.id)
-        return own is not None and own.role is Role.STORE_ONLY
+        own = members(self.store, self._me).get(self._me.id)
+        return own is not None and own.now is Role.STORE_ONLY
 
     def _take_sealed(self, peer: DeviceId, what: int, name: bytes, raw: bytes) -> None:
         """Sealed bytes came: kept as they are at a device that only stores, opened at any other."""
@@ -854,10 +854,6 @@ class Engine:
                     store.arrived.note_had(session, peer, incarnation, granted)
         for checkpoint in output.whole:
             self.known.setdefault(peer, {})[session] = checkpoint
-
-    def _member(self, device: DeviceId) -> Member | None:
-        found = members(self.store, self._me).get(device)
-        return found if found is not None and found.live else None
 
     def _has_room(self) -> bool:
         try:

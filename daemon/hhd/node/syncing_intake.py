@@ -108,9 +108,13 @@ class Intake:
 
     def letter(self, letter: Letter) -> Taken:
         """Take in what a full member wrote for others to read; raises Refused."""
-        store = self._store
-        with store.transaction():
-            store.families.learn(letter.family, letter.page_key, dict(letter.epochs), letter.epoch)
+        store, writer = self._store, self._members().get(letter.by)
+        by_full = writer is not None and writer.full
+        try:
+            with store.transaction():
+                store.families.learn(letter.family, letter.page_key, dict(letter.epochs), letter.epoch, by_full=by_full)
+        except MissingError as error:
+            raise Refused("not every key of a family is in a letter") from error
         return self.statements(letter.by, Statements(session=letter.session, entries=letter.entries))
 
     # Statements

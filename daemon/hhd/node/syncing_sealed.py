@@ -85,17 +85,18 @@ class Sealed:
 
     def read(self, raw: bytes) -> Letter | None:
         """Open a letter; None if it is to others. Raises FormatError."""
-        return open_letter(raw, self._me.seed, {device: one.public for device, one in self._full().items()})
+        return open_letter(raw, self._me.seed, {device: one.public for device, one in self._writers().items()})
 
-    def _role(self) -> Role:
+    def _role(self) -> Role | None:
         own = members(self._store, self._me).get(self._me.id)
-        return Role.FULL if own is None else own.role
+        return Role.FULL if own is None else own.now
 
-    def _full(self) -> Mapping[DeviceId, Member]:
+    def _writers(self) -> Mapping[DeviceId, Member]:
+        """Who is, or was, full: what they wrote then is read for ever."""
         return {id: one for id, one in members(self._store, self._me).items() if one.role is Role.FULL}
 
     def _readers(self) -> list[bytes]:
-        return sorted(one.public for one in self._full().values() if one.live)
+        return sorted(one.public for one in members(self._store, self._me).values() if one.full)
 
     def _of_session(self, session: SessionId, readers: list[bytes]) -> dict[bytes, int]:
         store = self._store

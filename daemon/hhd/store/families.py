@@ -134,13 +134,25 @@ class Families:
             raise MissingError(f"Not every key of family {family.hex()} has come yet.")
         return self._keep(Family(id=family, page_key=page_key, epochs=epochs, epoch=current))
 
-    def learn(self, family: FamilyId, page_key: bytes, epochs: Mapping[EpochId, bytes], epoch: EpochId) -> Family:
-        """Keep keys that a full member left for this device; none that is here is replaced. Within a transaction."""
+    def learn(
+        self, family: FamilyId, page_key: bytes, epochs: Mapping[EpochId, bytes], epoch: EpochId, *, by_full: bool
+    ) -> Family:
+        """Keep keys that were left for this device; none that is here is replaced. Within a transaction.
+
+        `by_full`: by who is a full member now. Who was one, and was put out, does not choose what is sealed under from
+        then on: the key that this device begins its own epoch with is not taken from it. Raises MissingError.
+        """
+        if not by_full and (era := self._era()) is not None:
+            from hhd_protocol.group.eras import epoch_of
+
+            own = epoch_of(era, self._device, family)
+            epochs = {one: key for one, key in epochs.items() if one != own}
         if self.holds(family):
             known = self.get(family)
             if epochs.keys() <= known.epochs.keys():
                 return known
-            now = known.epoch if epoch in known.epochs else epoch
+            newer = by_full and epoch in epochs and epoch not in known.epochs
+            now = epoch if newer else known.epoch
             return self._keep(replace(known, epochs={**epochs, **known.epochs}, epoch=now))
         if epoch not in epochs:
             raise MissingError(f"Not every key of family {family.hex()} has come yet.")

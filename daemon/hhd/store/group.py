@@ -1,8 +1,8 @@
-"""What the devices of one person share as one document, kept in pieces that are sealed under the group's key.
+"""What the devices of one person share as one document, kept in pieces that are sealed under a key of this store.
 
-The key is this store's own until there is a group to get one from; what is sealed under it is sealed anew then. Rows
-are sealed under the device's key as well, like all of them. Every piece is kept twice: one damaged page of the file
-costs nothing.
+The key leaves this store as little as the pieces do: the document goes over links to full members as it is. Rows are
+sealed under the device's key as well, like all of them. Every piece is kept twice: one damaged page of the file costs
+nothing.
 """
 
 from __future__ import annotations
@@ -83,24 +83,8 @@ class GroupDocument:
         nonce = self._random(NONCE_BYTES)
         self._rows.put_at(PIECES, b"", position, nonce + seal(self.key(), nonce, piece, ad=_AD), twice=True)
 
-    def seal_under(self, key: bytes) -> bool:
-        """Seal everything anew under `key`, in one transaction; False if that is the key already."""
-        with self._rows.transaction():
-            pieces, lost = self.pieces()
-            try:
-                if self._rows.get_either(KEY, b"", b"") is not None and self.key() == key:
-                    return False
-            except DamagedStoreError:
-                pass  # What was sealed under it is lost already.
-            self._rows.put_twice(KEY, b"", b"", encode([1, key]))
-            if pieces or lost:
-                self._rows.cut(PIECES, b"", len(pieces))
-                for position, piece in enumerate(pieces):
-                    self._put(position, piece)
-            return True
-
     def key(self) -> bytes:
-        """Return the group's key, made when it is first needed."""
+        """Return the document's key, made when it is first needed."""
         raw = self._rows.get_either(KEY, b"", b"")
         if raw is None:
             key = self._random(KEY_BYTES)
