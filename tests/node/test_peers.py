@@ -216,6 +216,11 @@ def test_a_device_whose_role_changes_is_linked_anew_and_served_by_the_new_one() 
         assert first.error is not None and not laptop.roll.is_full(ident("desktop"))
         await laptop.until(lambda: len(laptop.links) == 2 and laptop.peers.link(ident("desktop")) is laptop.links[1])
         assert desktop.roll.only_stores(ident("desktop")), "it heard of it before the new link was in use"
+        for one in (desktop, laptop):  # And back: what it may read now is served on a new link.
+            one.circle.kept.remove(b"lower desktop")
+            await one.roll.refresh()
+        second = laptop.links[1]
+        await laptop.until(lambda: second.error is not None and laptop.peers.link(ident("desktop")) is not None)
         phone = house.device("phone", THREE)
         await phone.listens()
         laptop.hears("phone")
