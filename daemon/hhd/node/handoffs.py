@@ -680,10 +680,12 @@ class Handoffs:
     async def _stage(self, going: _Going) -> None:
         """Bring the target what it lacks, once."""
         session, begin, wanted = going.session, time.monotonic(), going.one.head
-        head = await self._read(lambda control: handoff_steps.main_of(control.store, control.me, session))
+        head = wanted  # Paused, the session stands where it was found.
+        if head is None:
+            head = await self._read(lambda control: handoff_steps.main_of(control.store, control.me, session))
         await self._syncing.wait_synced(session, going.peer, None)
         took_ms = int((time.monotonic() - begin) * 1000)
-        event = handoff.round_over(going.one, took_ms=took_ms, head=wanted or head, at_ms=_now_ms())
+        event = handoff.round_over(going.one, took_ms=took_ms, head=head, at_ms=_now_ms())
         await self._happen(going, event)
 
     async def _pause(self, going: _Going) -> None:
