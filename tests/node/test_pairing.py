@@ -14,11 +14,12 @@ import pytest
 from tests.node.circles import NOW, Owned, devices
 
 from hhd.base.errors import RefusedError, UncertainError, UsageError
+from hhd.identity.spake import Spake
 from hhd.node.pairing import Done, Pairing, Question, WrongCodeError, parsed
 from hhd.store.store import Store
 from hhd_protocol.ids import DeviceId
-from hhd_protocol.limits import PAIRING_CODE_MS, PAIRING_LOCKED_MS
-from hhd_protocol.pairing import codes
+from hhd_protocol.limits import PAIRING_CODE_MS, PAIRING_LOCKED_MS, PAIRING_LOCKED_MS_MAX
+from hhd_protocol.pairing import Side, codes
 from hhd_protocol.pairing.messages import Hello, Opening, decode_message, encode_message
 from hhd_protocol.statements import Role
 
@@ -252,6 +253,32 @@ def test_an_address_that_failed_waits_also_with_a_new_code(tmp_path: Path) -> No
         assert all(isinstance(one, Done) for one in pair(laptop, desktop))
 
 
+@pytest.mark.parametrize("said", ["nothing", "junk", "a half of a key, and nothing more", "an opening that is none"])
+def test_whoever_uses_a_code_up_without_proving_that_it_knows_it_has_to_wait(tmp_path: Path, said: str) -> None:
+    """Else one stranger could use up each code that a person opens."""
+    with met(tmp_path, "laptop", "desktop") as (laptop, desktop):
+
+        async def spoil() -> Done | BaseException:
+            code = laptop.pairing.open("laptop")
+            one, other = channel()
+            if said == "junk":
+                await other.send(b"junk")
+            if said.startswith(("a half", "an opening")):
+                spake = Spake(Side.GUESSER, "00000000", guesser=desktop.id, shower=laptop.id, random=os.urandom)
+                await other.send(encode_message(Hello(pake=spake.start(), commitment=bytes(32))))
+            if said.startswith("an opening"):
+                await other.send(encode_message(Opening(mac=bytes(32), box=b"")) + b"more")
+            await other.close()
+            (found,) = await asyncio.gather(laptop.shows(one, desktop), return_exceptions=True)
+            assert not laptop.pairing.is_open and code
+            return found
+
+        assert isinstance(asyncio.run(spoil()), RefusedError)
+        assert all(isinstance(one, RefusedError) for one in pair(laptop, desktop)), "it waits"
+        laptop.clock.ms += PAIRING_LOCKED_MS
+        assert all(isinstance(one, Done) for one in pair(laptop, desktop))
+
+
 def test_who_sits_in_between_is_caught_by_the_key(tmp_path: Path) -> None:
     """The thief has a link to each, and passes on what they say, changed or not."""
     with met(tmp_path, "laptop", "desktop", "thief") as (laptop, desktop, thief):
@@ -345,6 +372,7 @@ def test_nonsense_instead_of_a_guess_burns_the_code_and_nothing_else(tmp_path: P
                 await other.send(junk)
                 (found,) = await asyncio.gather(laptop.shows(one, desktop), return_exceptions=True)
                 assert one.closed
+                laptop.clock.ms += PAIRING_LOCKED_MS_MAX
                 return found
 
             assert isinstance(asyncio.run(run()), RefusedError) and not laptop.pairing.is_open

@@ -33,7 +33,7 @@ from hhd_protocol.pairing.machine import (
     Received,
     Take,
 )
-from hhd_protocol.pairing.messages import Records, batches, decode_message, decode_words
+from hhd_protocol.pairing.messages import Done, Records, batches, decode_message, decode_words
 from hhd_protocol.pairing.window import Closed as Shut
 from hhd_protocol.pairing.words import WORDS, words_of
 from hhd_protocol.statements import Role
@@ -141,6 +141,36 @@ def test_who_knows_the_code_and_sits_in_between_shows_other_words() -> None:
     assert laptop.ask is not None and desktop.ask is not None
     assert laptop.ask.words != desktop.ask.words
     assert laptop.ask.other.device == device("thief"), "and its own key is what is shown"
+
+
+@pytest.mark.parametrize("side", list(Side))
+def test_the_words_rest_on_everything_that_was_said_and_on_what_the_channel_proved(side: Side) -> None:
+    """Whatever of it somebody in between could choose freely, it could search for words that agree."""
+    laptop, desktop = two()
+    carry(laptop, desktop)
+    machine = laptop.machine
+    shown = machine._words()
+    assert laptop.ask is not None and shown == laptop.ask.words
+    for said in (machine._hellos, machine._openings):
+        before, said[side] = said[side], bytes(len(said[side]))
+        assert machine._words() != shown
+        said[side] = before
+    before, machine._binding = machine._binding, b""
+    assert machine._words() != shown
+    machine._binding = before
+    assert machine._words() == shown
+
+
+def test_a_count_of_records_that_is_not_theirs_is_refused() -> None:
+    for count in (0, 2):
+        laptop, desktop = two()
+        carry(laptop, desktop)
+        agree(laptop, desktop)
+        carry(laptop, desktop)
+        said = [laptop.machine._say(Records(raws=(b"r",))), laptop.machine._say(Done(root=ROOT, count=count))]
+        for one in said:
+            desktop.tell(Received(raw=one.raw))
+        assert desktop.why is Fault.RULES and desktop.last(Join) is None
 
 
 def test_a_card_of_another_device_than_the_channel_leads_to_is_refused() -> None:

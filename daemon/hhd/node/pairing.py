@@ -154,7 +154,7 @@ class Pairing:
         self._changed()
         try:
             done = await self._run(Side.SHOWER, channel, other, window.code, person, *self._asked)
-        except WrongCodeError:
+        except UnprovenError:
             self._failures = self._failures.failed(remote, self._boot_ms())
             raise
         self._failures = self._failures.succeeded(remote)
@@ -213,6 +213,7 @@ class _Drive:
         self._events: asyncio.Queue[Event] = asyncio.Queue(maxsize=1)
         self._tasks: list[asyncio.Task[None]] = []
         self._failure: UserError | None = None
+        self._proven = False
 
     async def run(self) -> Done:
         """Carry out what the machine says, and tell it what happens, until it is over."""
@@ -238,6 +239,7 @@ class _Drive:
                 case Send():
                     await _quietly(self._channel.send(output.raw))  # Where the channel ended, who listens says so.
                 case Ask():
+                    self._proven = True
                     self._tasks.append(asyncio.create_task(self._ask(output)))
                 case Introduce() | Join() | Take():
                     led_to = await self._do(output)
@@ -297,10 +299,16 @@ class _Drive:
             )
         if ended.why is Fault.WRONG_CODE:
             return WrongCodeError(_SENTENCES[self._side, ended.why] + _NOTHING)
-        return RefusedError((_SENTENCES.get((self._side, ended.why)) or _ANY_SIDE[ended.why]) + _NOTHING)
+        proven = self._proven or isinstance(ended.why, Refusal)
+        kind = RefusedError if proven else UnprovenError
+        return kind((_SENTENCES.get((self._side, ended.why)) or _ANY_SIDE[ended.why]) + _NOTHING)
 
 
-class WrongCodeError(RefusedError):
+class UnprovenError(RefusedError):
+    """It ended before the other side had proven that it knows the code: who used a code up so has to wait."""
+
+
+class WrongCodeError(UnprovenError):
     """The other side does not know the code."""
 
 
