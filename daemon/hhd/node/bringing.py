@@ -10,7 +10,7 @@ import shutil
 from dataclasses import replace
 from pathlib import Path
 
-from hhd.base.errors import RefusedError
+from hhd.base.errors import RefusedError, UserError
 from hhd.identity.key import Identity
 from hhd.node import here, listing, sessions
 from hhd.node.workspaces import Applied, Workspaces
@@ -35,6 +35,16 @@ def bring(store: Store, me: Identity, session: SessionId, *, called: str = "") -
         here.note(store, session, replace(note, folder=Path(applied.folder)))
         listing.change(store, session, folder=applied.folder)
     return applied
+
+
+def told(store: Store, me: Identity, session: SessionId) -> tuple[str, str, tuple[str, ...]]:
+    """Do so where the session is this device's already, whatever comes of its files: the folder ("": none), why it is
+    not the one where they belong, and what else to say."""
+    try:
+        done = bring(store, me, session)
+    except UserError as error:
+        return "", "", (f"Its files did not appear: {error}",)
+    return ("", "", ()) if done is None else (done.folder, done.instead, done.notes)
 
 
 def insist(store: Store, session: SessionId, head: CheckpointId) -> None:

@@ -14,7 +14,7 @@ from functools import cached_property
 from pathlib import Path
 from typing import TYPE_CHECKING
 
-from hhd.base.errors import RefusedError, UsageError, UserError
+from hhd.base.errors import RefusedError, UsageError
 from hhd.identity.key import Identity
 from hhd.node import listing, naming, registry, transcripts
 from hhd.node.devices import Devices
@@ -229,14 +229,7 @@ class ControlService:
         bundle, by = release_file.opened(raw, path, self.me)
         grant = release_file.receive(self.store, self.me, bundle, by, path)
         handoff_steps.settle(self.store, self.me, grant.session)
-        folder, instead = "", ""
-        notes: tuple[str, ...] = ()
-        try:
-            brought = bringing.bring(self.store, self.me, grant.session)
-            if brought is not None:
-                folder, instead, notes = brought.folder, brought.instead, brought.notes
-        except UserError as error:
-            notes = (f"Its files did not appear: {error}",)
+        folder, instead, notes = bringing.told(self.store, self.me, grant.session)
         listed = listing.get(self.store, grant.session) or listing.described(self.store, grant.session)
         return Received(
             session=grant.session.hex(),

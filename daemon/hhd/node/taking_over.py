@@ -5,7 +5,7 @@ from __future__ import annotations
 from dataclasses import dataclass, replace
 from hashlib import sha256
 
-from hhd.base.errors import RefusedError, UserError
+from hhd.base.errors import RefusedError
 from hhd.identity.key import Identity
 from hhd.node import bringing, foreign, handoff_journal, here, listing, naming, turning
 from hhd.node.answers.takeover import Doubt, Takeable, TakenOver
@@ -148,14 +148,7 @@ class Taker:
             noted = here.noted(self.store, listed.id) or here.Note()
             here.note(self.store, listed.id, replace(noted, place=noted.place or UNKNOWN))
             handoff_journal.close_beaten(self.store, self.me, listed.id)
-        folder, instead = "", ""
-        notes: tuple[str, ...] = ()
-        try:
-            brought = bringing.bring(self.store, self.me, listed.id)
-            if brought is not None:
-                folder, instead, notes = brought.folder, brought.instead, brought.notes
-        except UserError as error:
-            notes = (f"Its files did not appear: {error}",)
+        folder, instead, notes = bringing.told(self.store, self.me, listed.id)
         after = listing.get(self.store, listed.id) or listed
         return TakenOver(
             session=now.session,
