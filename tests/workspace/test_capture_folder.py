@@ -155,3 +155,30 @@ def test_what_may_not_be_read_is_said(kind: str, tmp_path: Path) -> None:
             env={**os.environ, "HOME": place, "TMPDIR": "/tmp"},
         )  # fmt: skip
         assert done.stdout.split("\n")[:-1] == ["closed/ 3", "secret 3", "open"], done.stderr
+
+
+@pytest.mark.parametrize("is_repository", [False, True])
+def test_what_is_hhds_own_is_never_taken_whoever_names_it(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, is_repository: bool
+) -> None:
+    folder = repository(tmp_path / "home") if is_repository else tmp_path / "home"
+    own = folder / "of/hhd"
+    (own / "data/identity").mkdir(parents=True)
+    (own / "data/empty").mkdir()
+    (own / "data/identity/device.key").write_bytes(b"a key")
+    (own / "data/store.db").write_bytes(b"a store")
+    (own / "database").write_bytes(b"not ours")
+    (folder / "notes").write_bytes(b"mine")
+    wanted = Wanted(named=frozenset({b"of/hhd/data", b"of/hhd/data/store.db"}))
+
+    def taken() -> set[bytes]:
+        made = capture(folder, None, Pieces().put, wanted=wanted)
+        files = {one.path for one in made.entries}
+        assert made.left_out == () or {one.reason for one in made.left_out} == {Reason.CREDENTIALS}
+        return {path for path in files if path.startswith(b"of/hhd/data")} | (files & {b"notes"})
+
+    assert {b"of/hhd/data/identity/device.key", b"of/hhd/data/store.db", b"notes"} <= taken()
+    monkeypatch.setenv("HHD_DATA_HOME", str(own / "data"))
+    assert taken() == {b"of/hhd/database", b"notes"}
+    with pytest.raises(RefusedError, match="hhd's own"):
+        capture(own / "data/identity", None, Pieces().put)

@@ -3,9 +3,11 @@
 from __future__ import annotations
 
 import os
+from dataclasses import replace
 from pathlib import Path
 
 from hhd.base.errors import RefusedError
+from hhd.base.paths import own_folders
 from hhd.base.text import visible_bytes
 from hhd.workspace.capture_folder import capture_folder
 from hhd.workspace.capture_repository import capture_repository
@@ -23,13 +25,15 @@ def capture(
     """Return the state of `folder`: of all of the repository it lies in, or of itself if it lies in none.
 
     `before` is a capture of it whose pieces `put` need not be given again; `memory` is what the same capture left.
-    Nothing that came with the folder is executed. Raises RefusedError, with what to do: for an operation of git's that
-    cannot travel, files that keep changing, more bytes than `wanted` allows, a repository that git cannot read.
+    Nothing that came with the folder is executed. Raises RefusedError, with what to do: for a folder of hhd's own, an
+    operation of git's that cannot travel, files that keep changing, more bytes than `wanted` allows, a repository that
+    git cannot read.
     """
     memory, wanted = memory or Memory(), wanted or Wanted()
     if not folder.is_dir():
         raise RefusedError(f"There is no folder {visible_bytes(os.fsencode(folder))}; nothing was captured.")
     place = find(folder)
+    wanted = replace(wanted, ours=_ours(folder.resolve(), folder.resolve() if place is None else place.top.resolve()))
     if place is None:
         made = capture_folder(folder.resolve(), before, put, memory, wanted)
     else:
@@ -39,3 +43,14 @@ def capture(
     except FormatError as error:  # Something that git takes and no receiver would.
         raise RefusedError(f"The state of {visible_bytes(os.fsencode(folder))} cannot travel: {error}.") from error
     return made
+
+
+def _ours(folder: Path, top: Path) -> frozenset[bytes]:
+    """The folders of hhd's own below `top`; raises RefusedError if `folder` is in one."""
+    found = set()
+    for own in own_folders():
+        if folder.is_relative_to(own):
+            raise RefusedError(f"{visible_bytes(os.fsencode(folder))} is a folder of hhd's own; nothing was captured.")
+        if own.is_relative_to(top):
+            found.add(os.fsencode(own.relative_to(top)))
+    return frozenset(found)

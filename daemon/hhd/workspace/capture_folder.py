@@ -121,6 +121,8 @@ def _look(here: int, prefix: bytes, rules: Rules, wanted: Wanted, walk: _Walk) -
 def _reason(path: bytes, is_folder: bool, rules: Rules, wanted: Wanted) -> Reason | None:
     if path_problem(path):
         return Reason.NAME
+    if wanted.keeps_off(path):
+        return Reason.CREDENTIALS
     if wanted.names(path) or (is_folder and wanted.within(path + b"/")):
         return None
     if rules and _ignored(path, is_folder, rules):

@@ -202,7 +202,7 @@ class _Taking:
         """Whether `path` is left out for its name alone; says so."""
         if path_problem(path):
             self.left_out.add(LeftOut(path=path, reason=Reason.NAME))
-        elif is_for_credentials(path) and not self.wanted.names(path):
+        elif self.wanted.keeps_off(path) or (is_for_credentials(path) and not self.wanted.names(path)):
             self.left_out.add(LeftOut(path=path, reason=Reason.CREDENTIALS))
         else:
             return False
@@ -236,7 +236,7 @@ class _Taking:
             for one in walk(below.fd, folder, skipped):
                 if one.is_special:
                     self.left_out.add(LeftOut(path=one.path, reason=Reason.SPECIAL))
-                elif one.is_empty and not path_problem(one.path):
+                elif one.is_empty and not path_problem(one.path) and not self.wanted.keeps_off(one.path):
                     yield one.path
 
     # The index

@@ -18,13 +18,15 @@ class Wanted:
     """`named`: paths (files or folders) taken though they are ignored, or for credentials.
 
     `known`: commits (object ids) that the target has; `published`: it is taken to have what the remotes had when this
-    repository last heard of them. `bytes_max`: of all files read for one capture.
+    repository last heard of them. `bytes_max`: of all files read for one capture. `ours`: folders of hhd's own, which
+    are never opened, whoever names them: they hold keys, and to close a file of the store undoes SQLite's locks on it.
     """
 
     named: frozenset[bytes] = frozenset()
     known: frozenset[bytes] = frozenset()
     published: bool = False
     bytes_max: int = 2 * 1024**3
+    ours: frozenset[bytes] = frozenset()
     entries_max: int = WORKSPACE_ENTRIES_MAX
 
     def names(self, path: bytes) -> bool:
@@ -37,6 +39,10 @@ class Wanted:
                 return True
             path = path.rpartition(b"/")[0]
         return False
+
+    def keeps_off(self, path: bytes) -> bool:
+        """Whether `path` is a folder of hhd's own, or in one."""
+        return any(path == one or path.startswith(one + b"/") for one in self.ours)
 
     def within(self, folder: bytes) -> bool:
         """Whether something in `folder` (ending in a slash) was named."""
