@@ -1,0 +1,239 @@
+"""The verbs on sessions that run in the daemon, as `hhd.node.runs` asks them (`spec/live.md`)."""
+
+from __future__ import annotations
+
+import asyncio
+import contextlib
+from collections.abc import AsyncIterator
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+from hhd.base.errors import RefusedError, UsageError
+from hhd.base.text import visible
+from hhd.node import pair
+from hhd.node.answers.driven import Begun, Counted, Heard, Rested
+from hhd.node.attached_stream import events_for
+from hhd.node.control import ControlService
+from hhd.node.going import WORDS_WAITING_MAX, Going, Word
+from hhd.node.listed import Listed
+from hhd.node.listed import State as ListedState
+from hhd.node.live import named
+from hhd.node.naming import ID_SHOWN
+from hhd.node.service import Verb
+from hhd.node.standing_now import standing_now
+from hhd_protocol import live
+from hhd_protocol.ids import SessionId, StatementId
+from hhd_protocol.limits import LIVE_LINE_BYTES_MAX, LIVE_TEXT_BYTES_MAX
+
+if TYPE_CHECKING:
+    from hhd.node.workers import Workers
+
+HEARD_SECONDS = 10.0
+"""For words to be in a session that waited for them."""
+
+
+class RunVerbs:
+    """What a person may ask of `workers`. All methods are for the loop's thread."""
+
+    def __init__(self, workers: Workers) -> None:
+        self._workers = workers
+
+    def table(self) -> dict[str, Verb]:
+        """The verbs by their names."""
+        return {
+            "begin": Verb(self.begin, changes=True),
+            "go_on": Verb(self.go_on, changes=True),
+            "attach": Verb(self.attach, changes=False),
+            "say": Verb(self.say, changes=True),
+            "answer": Verb(self.answer, changes=True),
+            "pause": Verb(self.pause, changes=True),
+            "keys": Verb(self.keys, changes=False),
+        }
+
+    async def begin(
+        self,
+        prompt: str,
+        folder: Path,
+        once: bool = False,
+        model: str | None = None,
+        environment: tuple[tuple[str, str], ...] | None = None,
+        key: str | None = None,
+    ) -> Begun:
+        """As `hhd.node.runs.Runs.begin`."""
+        self._workers.insist_on_going()
+        around = None if environment is None else dict(environment)
+
+        def create(control: ControlService) -> SessionId:
+            from hhd.node.workbench import Workbench
+
+            return Workbench(store=control.store, me=control.me).create(prompt, folder=folder, once=once)
+
+        session = await self._workers.store.change(create)
+        await self._workers.start(session, None, _absolute(model, folder), around, key=key)
+        return Begun(session=session.hex(), fresh=True)
+
+    async def go_on(
+        self,
+        name: str,
+        folder: Path | None = None,
+        head: str | None = None,
+        model: str | None = None,
+        settle: tuple[str, str] | None = None,
+        environment: tuple[tuple[str, str], ...] | None = None,
+        key: str | None = None,
+    ) -> Begun:
+        """As `hhd.node.runs.Runs.go_on`."""
+        self._workers.insist_on_going()
+        session = self._workers.person_at(await self._session(name))
+        around = None if environment is None else dict(environment)
+        if head is not None:
+            chosen = head
+            if (going := self._workers.at_hand(session)) is not None and going.worker is not None:
+                raise RefusedError("The session runs; pause it first, to go on from another head.")
+
+            def turn(control: ControlService) -> None:
+                from hhd.node.workbench import Workbench
+
+                Workbench(store=control.store, me=control.me).turn_to(session, chosen)
+
+            await self._workers.store.change(turn)
+        fresh = await self._workers.start(session, folder, _absolute(model, folder), around, key=key, settle=settle)
+        return Begun(session=session.hex(), fresh=fresh)
+
+    async def attach(self, name: str, position: int | None = 0, by: str = "") -> AsyncIterator[dict[str, object]]:
+        """As `hhd.node.runs.Runs.attach`."""
+        found = await self._found(name)
+        going = self._workers.going(self._workers.person_at(found.id))
+        seat = going.audience.sit(by)
+        try:
+            async for event in events_for(self._workers.store, going, found, seat, position):
+                yield live.encoded(event)  # type: ignore[misc]
+        finally:
+            going.audience.leave(seat)
+            if not len(going.audience) and going.worker is not None:
+                going.worker.say(pair.Alone())
+
+    async def say(self, name: str, text: str, by: str = "") -> Heard:
+        """As `hhd.node.runs.Runs.say`."""
+        if not text.strip() or len(text.encode("utf-8", "replace")) > LIVE_TEXT_BYTES_MAX:
+            raise UsageError(f"Words are at least one, and at most {LIVE_TEXT_BYTES_MAX // 1024} KiB of text.")
+        self._workers.insist_on_going()
+        going = self._workers.going(self._workers.person_at(await self._session(name)))
+        by = named(by)
+        word = Word(text, asyncio.get_running_loop().create_future())
+        if len(going.unheard) >= WORDS_WAITING_MAX:
+            raise RefusedError("The session has not heard what was said to it before; nothing was said. Wait a little.")
+        if going.worker is not None:
+            return await self._said(going, word, by)
+        found = await self._found(going.session.hex())
+        _insist_on_ears(found)
+        going.unheard.append(word)
+        going.audience.tell(live.Said(by=by, text=text), but=by)
+        session = going.session.hex()
+        if found.state is ListedState.WAITING and found.waiting != "input":
+            return Heard(session=session, how="steering")  # It needs a yes first; it hears this with what comes of it.
+        going.settle(by, "words")
+        try:
+            await self._workers.start(going.session, going.folder, going.chosen_model)
+        except BaseException:
+            with contextlib.suppress(ValueError):
+                going.unheard.remove(word)
+            raise
+        if found.waiting == "input":
+            await self._heard_of(going, word)
+        return Heard(session=session, how="prompt" if found.waiting == "input" else "steering")
+
+    async def _said(self, going: Going, word: Word, by: str) -> Heard:
+        assert going.worker is not None
+        going.unheard.append(word)
+        going.worker.say(pair.Say(text=word.text))
+        going.audience.tell(live.Said(by=by, text=word.text), but=by)
+        listening = isinstance(going.ask, live.Listening)
+        if listening:
+            going.settle(by, "words")
+            await self._heard_of(going, word)
+        return Heard(session=going.session.hex(), how="answer" if listening else "steering")
+
+    async def _heard_of(self, going: Going, word: Word) -> None:
+        """Wait until words are in the session."""
+        with contextlib.suppress(TimeoutError):
+            async with asyncio.timeout(HEARD_SECONDS):
+                await asyncio.shield(word.heard)
+
+    async def answer(self, name: str, id: str, shown: bytes, choice: str, message: str = "", by: str = "") -> Counted:
+        """As `hhd.node.runs.Runs.answer`."""
+        if choice not in ("yes", "always", "no", "later"):
+            raise UsageError("An answer is yes, always, no or later.")
+        if len(message.encode("utf-8", "replace")) > LIVE_TEXT_BYTES_MAX:
+            raise UsageError(f"Words with an answer are at most {LIVE_TEXT_BYTES_MAX // 1024} KiB of text.")
+        self._workers.insist_on_going()
+        going, by = self._workers.going(self._workers.person_at(await self._session(name))), named(by)
+        session, ask = going.session.hex(), going.ask
+        if not isinstance(ask, live.Question) or ask.id != id:
+            return Counted(session=session, counted=False, by=going.settled_by.get(id, ""))
+        if choice == "later":
+            return Counted(session=session, counted=False, by="")
+        if choice != "no" and shown != ask.shown:
+            raise RefusedError("What was shown is not the text that is asked about, so the answer does not count.")
+        going.answer = pair.Answer(id=id, shown=shown, choice=choice, message=message)
+        going.settle(by, choice)
+        if going.worker is not None:
+            going.worker.say(going.answer)
+        else:
+            await self._workers.start(going.session, going.folder, going.chosen_model)
+        return Counted(session=session, counted=True, by=by)
+
+    async def pause(self, name: str) -> Rested:
+        """As `hhd.node.runs.Runs.pause`."""
+        session = await self._session(name)
+        state = await self._workers.pause(session)
+        if state is None:
+            state = (await self._workers.store.look(lambda control: standing_now(control, session)))[0]
+            if state.name == "running":
+                raise RefusedError(f"{state.sentence} Nothing was changed; it is paused there.")
+        return Rested(session=session.hex(), state=state.name, sentence=state.sentence)
+
+    async def keys(self, name: str, line: str, by: str) -> bool:
+        """As `hhd.node.runs.Runs.keys`."""
+        going = self._workers.at_hand(await self._session(name))
+        if going is not None and len(going.audience) > 1:
+            by, shown = named(by), line.encode("utf-8", "replace")[:LIVE_LINE_BYTES_MAX].decode("utf-8", "ignore")
+            going.audience.tell(live.Keys(by=by, line=visible(shown, one_line=True)), but=by)
+        return True
+
+    # Looking up
+
+    async def _session(self, name: str) -> SessionId:
+        """The session that `name` means; one that is at hand, by its id, without the store."""
+        await self._workers.noted.wait()
+        if len(name) == 64:
+            with contextlib.suppress(ValueError):
+                session = SessionId(StatementId(bytes.fromhex(name)))
+                if self._workers.at_hand(session) is not None:
+                    return session
+        return (await self._found(name)).id
+
+    async def _found(self, name: str) -> Listed:
+        from hhd.node import naming
+
+        await self._workers.noted.wait()
+        return await self._workers.store.look(lambda control: naming.session(control.store, name))
+
+
+def _absolute(model: str | None, folder: Path | None) -> str | None:
+    """A script is named from the folder that the session works in: the daemon is in another one."""
+    prefix = "scripted:"
+    if model is None or not model.startswith(prefix) or folder is None:
+        return model
+    path = folder / model.removeprefix(prefix)
+    return f"{prefix}{path}" if path.is_file() else model
+
+
+def _insist_on_ears(found: Listed) -> None:
+    shown = found.id.hex()[:ID_SHOWN]
+    if found.state is ListedState.FINISHED:
+        raise RefusedError(f"Session {shown} has finished, so it hears nothing; hhd fork {shown} goes on from its end.")
+    if found.state is ListedState.UNCERTAIN:
+        raise RefusedError(
+            f"Session {shown} waits for your word on what may have run; say that first: hhd settle {shown}."
+        )
