@@ -198,6 +198,8 @@ def test_an_attached_terminal_goes_on_with_the_next_daemon(end: int, laptop: Dae
     with stream(laptop.device, begun) as told, at_terminal(laptop.device, "attach", begun, cwd=repo) as (terminal, _):
         began(repo)
         terminal.wait("* bash")
+        assert told.stdout is not None
+        first = told.stdout.readline()  # It is attached, so that it has something to come back to.
         laptop.kill(end)
         terminal.wait("waiting for the next one")
         laptop.up()
@@ -207,7 +209,7 @@ def test_an_attached_terminal_goes_on_with_the_next_daemon(end: int, laptop: Dae
         terminal.wait("All done.")
         terminal.type("\x04")
         terminal.rest()
-        found = up_to_waiting(told, 2)
+        found = [*durable([first]), *up_to_waiting(told, 2)]
     assert found == events(laptop.device, begun)
 
 
