@@ -108,6 +108,8 @@ class Attached:
     def __init__(self, daemon: Daemon, session: str, position: int | None, by: str) -> None:
         self.heard: list[live.Event] = []
         self.ended: BaseException | None = None
+        self.over = False
+        """Nothing more comes."""
         self._some = threading.Condition()
         self._link = daemon.link()
         self._events = Runs(self._link).attach(session, position=position, by=by)
@@ -123,6 +125,7 @@ class Attached:
         except BaseException as error:  # noqa: BLE001  What ended it is looked at by the test.
             self.ended = error
         with self._some:
+            self.over = True
             self._some.notify_all()
 
     def until(self, kind: type[E], holds: Callable[[E], object] = lambda _: True, *, since: int = 0) -> E:

@@ -272,8 +272,11 @@ def test_steering_is_heard_at_the_next_step_and_keys_are_seen_by_the_others(shar
 def test_what_cannot_be_driven_is_refused_and_does_not_run_later(laptop: Daemon, repo: Path, tmp_path: Path) -> None:
     with pytest.raises(RefusedError, match="cannot be used as a workspace"):
         laptop.runs.begin("do it", folder=tmp_path / "gone", model="scripted:demo.jsonl")
+    with pytest.raises(RefusedError, match=r"Session .* was made, and has not begun. Go on with: hhd resume") as caught:
+        laptop.runs.begin("do it", folder=repo, model="scripted:gone.jsonl")
     model = script(laptop.device.home / "s.jsonl", [says(text("Done."))])
-    session = laptop.runs.begin("do it", folder=repo, model=model).session
+    session = str(caught.value).split()[-1]
+    assert laptop.runs.go_on(session, model=model).fresh
     laptop.attach(session).until(live.Listening)
     laptop.runs.pause(session)
     repo.rename(tmp_path / "moved")
@@ -286,6 +289,25 @@ def test_what_cannot_be_driven_is_refused_and_does_not_run_later(laptop: Daemon,
     for name in ("nothing", ""):
         with pytest.raises((RefusedError, UsageError)):
             laptop.runs.go_on(name)
+
+
+def test_who_is_attached_to_a_session_that_is_removed_hears_that_and_is_let_go(shared: Daemon, repo: Path) -> None:
+    model = script(shared.device.home / "s.jsonl", [says(text("Done."))])
+    gone = shared.runs.begin("do it", folder=repo, model=model).session
+    kept = shared.runs.begin("do it", folder=repo, model=model).session
+    one, other = shared.attach(gone), shared.attach(kept)
+    for session, seat in ((gone, one), (kept, other)):
+        seat.until(live.Listening)
+        shared.runs.pause(session)
+        seat.state("paused")
+    place = one.place
+    shared.device.hhd("rm", gone, "--yes", cwd=repo)
+    assert one.state("ended", since=place).sentence == f"Session {gone[:12]} was removed from this device."
+    until(lambda: one.over)
+    assert one.ended is None and not other.over
+    assert shared.runs.go_on(kept, model=model).fresh
+    other.until(live.Listening, since=place)
+    shared.runs.pause(kept)
 
 
 @pytest.mark.long

@@ -52,7 +52,7 @@ def run(ready: Callable[[], None]) -> None:
     tending.noted.append(lambda: [f"{shell.failed} Commands get what the daemon has."] if shell.failed else [])
     grouping = Grouping(opened=devices.here, lanes=lanes)
     parts: list[Part] = [verbs, workers, tending, grouping]
-    looking: list[Callable[[], None]] = []
+    looking: list[Callable[[], None]] = [workers.look_for_removed]
     try:
         peers, meeting, sharing = peering.parts(this_device.identity())
     except UserError as error:  # Everything that needs no key goes on.

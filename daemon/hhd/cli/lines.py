@@ -12,7 +12,6 @@ from typing import TYPE_CHECKING
 
 from hhd.app import sessions
 from hhd.base.text import short, visible
-from hhd_protocol.crypto import device_text
 
 if TYPE_CHECKING:
     from hhd.node.listing import Listed
@@ -209,6 +208,8 @@ def _folders(folders: tuple[str, ...], home: str) -> list[str]:
 
 
 def _device(owner: DeviceId, found: Overview) -> str:
+    from hhd_protocol.crypto import device_text  # Loads a library, which terminals that show no device do without.
+
     return device_called(found.names.get(owner[:16], ""), device_text(owner), here=owner == found.device)
 
 
@@ -220,6 +221,8 @@ def device_called(name: str, id: str, *, here: bool) -> str:
 
 
 def _fields(one: Listed, found: Overview) -> dict[str, object]:
+    from hhd_protocol.crypto import device_text
+
     return {
         "id": one.id.hex(),
         "title": one.title,

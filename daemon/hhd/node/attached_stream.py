@@ -16,7 +16,7 @@ from hhd_protocol.ids import SessionId
 async def events_for(
     store: StoreAccess, going: Going, found: Listed, seat: Seat, position: int | None
 ) -> AsyncIterator[live.Event]:
-    """Yield what `seat` is told, without end: first how `going`, found in the store as `found`, is; then what comes.
+    """Yield what `seat` is told: first how `going`, found in the store as `found`, is; then what comes, until it ends.
 
     `position`: the byte of the transcript to begin at; None for where it ends now.
     """
@@ -38,7 +38,7 @@ async def events_for(
         yield event
         at = event.position + len(event.piece)
     seat.begin(going.now())
-    while True:
+    while not seat.over:
         told = await seat.next()
         if told is None or (isinstance(told, live.Emitted) and told.position > at):
             async for event in _transcript(store, found.id, at):

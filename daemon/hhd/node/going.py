@@ -8,6 +8,7 @@ from collections.abc import Mapping
 from dataclasses import dataclass, field
 from pathlib import Path
 
+from hhd.base.errors import Exit
 from hhd.effects.approvals import Grant
 from hhd.node import pair
 from hhd.node.forks import Worker
@@ -104,6 +105,15 @@ class Going:
             case live.Question() | live.Listening():
                 self.ask = event
         self.audience.tell(event)
+
+    def removed(self, sentence: str) -> None:
+        """It is no session of this device any more: who is attached hears that, and nothing after it."""
+        self.settle("", "")
+        self.tell(live.State(name="ended", sentence=sentence, ways=(), effect="", status=int(Exit.REFUSED)))
+        self.audience.end()
+        self.hand, self.answer = Hand(), None
+        self.unheard.clear()
+        self.grants.clear()
 
     def settle(self, by: str, word: str) -> None:
         """What was asked needs no answer any more."""

@@ -26,11 +26,23 @@ class Seat:
         self.by = by
         self._queue: deque[live.Event] = deque()
         self._bytes = self._missed = 0
-        self._behind = False
+        self._behind = self._ended = False
         self._some = asyncio.Event()
+
+    def end(self) -> None:
+        """What it was told until now is the last it is told; of the transcript nothing is there any more."""
+        self._ended, self._behind = True, False
+        self._some.set()
+
+    @property
+    def over(self) -> bool:
+        """Whether it has been told the last it is told."""
+        return self._ended and not self._queue
 
     def put(self, event: live.Event) -> None:
         """Tell it, when it next takes something."""
+        if self._ended:
+            return
         size = _size(event)
         if len(self._queue) >= LIVE_WAITING_EVENTS_MAX or self._bytes + size > LIVE_WAITING_BYTES_MAX:
             self._thin()
@@ -106,6 +118,11 @@ class Audience:
     def leave(self, seat: Seat) -> None:
         """It is not attached any more."""
         self._seats.pop(seat, None)
+
+    def end(self) -> None:
+        """All have been told the last they are told."""
+        for seat in self._seats:
+            seat.end()
 
     def tell(self, event: live.Event, *, but: str | None = None) -> None:
         """Tell all, but those who are named `but`."""

@@ -8,7 +8,7 @@ from collections.abc import AsyncIterator
 from pathlib import Path
 from typing import TYPE_CHECKING
 
-from hhd.base.errors import RefusedError, UsageError
+from hhd.base.errors import RefusedError, UsageError, UserError
 from hhd.base.text import visible
 from hhd.node import pair
 from hhd.node.answers.driven import Begun, Counted, Heard, Rested
@@ -69,7 +69,12 @@ class RunVerbs:
             return Workbench(store=control.store, me=control.me).create(prompt, folder=folder, once=once)
 
         session = await self._workers.store.change(create)
-        await self._workers.start(session, None, _absolute(model, folder), around, key=key)
+        try:
+            await self._workers.start(session, None, _absolute(model, folder), around, key=key)
+        except UserError as error:
+            shown = session.hex()[:ID_SHOWN]
+            error.args = (f"{error} Session {shown} was made, and has not begun. Go on with: hhd resume {shown}",)
+            raise
         return Begun(session=session.hex(), fresh=True)
 
     async def go_on(

@@ -22,11 +22,13 @@ from hhd.node.control import ControlService
 from hhd.node.forks import Forks, Worker
 from hhd.node.going import Going
 from hhd.node.lanes import Lanes
+from hhd.node.naming import ID_SHOWN
 from hhd.node.service import Verb
 from hhd.node.should_run import Note
 from hhd.node.store_access import StoreAccess
 from hhd.node.turns import Turns
 from hhd.node.watching import LOOK_SECONDS, Watching
+from hhd.store.errors import MissingError
 from hhd_protocol import live
 from hhd_protocol.ids import SessionId
 
@@ -151,7 +153,8 @@ class Workers:
         going = self.going(one.session)
         if one.starts >= STARTS_MAX:
             sentence = f"It was begun {STARTS_MAX} times without making a step, so it is not begun again by itself."
-            await self.store.change(lambda control: should_run.forget(control.store, one.session))
+            with contextlib.suppress(UserError, OSError):  # A full disk: then the next daemon says it again.
+                await self.store.change(lambda control: should_run.forget(control.store, one.session))
             going.tell(resting.state("ended", sentence, ("hhd resume goes on with it",), status=Exit.UNEXPECTED))
             return
         async with going.turn:
@@ -230,8 +233,27 @@ class Workers:
     def looked_again(self, session: SessionId) -> None:
         """Statements of a session came from elsewhere: one that this device may not advance any more stops soon."""
         going = self._goings.get(session)
-        if going is not None and going.worker is not None and self._tasks is not None:
+        if going is None or self._tasks is None:
+            return
+        if going.worker is None:
+            self.look_for_removed()
+        else:
             self._tasks.create_task(self._fence(going, going.worker))
+
+    def look_for_removed(self) -> None:
+        """A session may have been removed: who is attached to it is told, and let go."""
+        resting = [one for one in self._goings.values() if one.worker is None and not one.turn.locked()]
+        if resting and self._tasks is not None and not self._stopping:
+            self._tasks.create_task(self._let_go_of_removed(resting))
+
+    async def _let_go_of_removed(self, resting: list[Going]) -> None:
+        def removed(control: ControlService) -> list[Going]:
+            return [one for one in resting if not _is_here(control, one.session)]
+
+        with contextlib.suppress(UserError, OSError):  # It is looked again when the next thing changes.
+            for going in await self.store.look(removed):
+                if going.worker is None and not going.turn.locked():
+                    going.removed(f"Session {going.session.hex()[:ID_SHOWN]} was removed from this device.")
 
     async def _fence(self, going: Going, worker: Worker) -> None:
         def fenced(control: ControlService) -> bool:
@@ -239,7 +261,12 @@ class Workers:
 
             return sessions.view(control.store, control.me, going.session).owner != control.me.id
 
-        if await self.store.look(fenced) and going.worker is worker:
+        try:
+            stops = await self.store.look(fenced)
+        except (UserError, OSError) as error:  # Its next step looks by itself, and is refused.
+            log.fault("session_not_looked_at", error, session=going.session.hex())
+            return
+        if stops and going.worker is worker:
             worker.say(pair.Pause())  # What it has in hand becomes its closing checkpoint.
 
     # A worker's life
@@ -428,3 +455,11 @@ class Workers:
             going = self._goings[session] = Going(session)
             self._some.set()
         return going
+
+
+def _is_here(control: ControlService, session: SessionId) -> bool:
+    try:
+        control.store.session(session)
+    except MissingError:
+        return False
+    return True
