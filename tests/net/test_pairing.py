@@ -75,6 +75,13 @@ def test_two_devices_are_paired_by_two_commands_and_linked(lab: LabMaker) -> Non
             assert "linked at 10.77.0.1:" in desktop.hhd("devices").stdout or "linked at [fd77::1" in (
                 desktop.hhd("devices").stdout
             )
+            shower, code = shown(laptop, "--role", "store-only")  # Again: their one link goes on, and the code is good.
+            guesser = Command(desktop, code)
+            assert guesser.ended() == 3 and "paired with this one already" in guesser.said
+            until(lambda: both_linked_to_one(laptop, desktop))
+            assert shower.process.poll() is None and "used up" not in shower.said
+            shower.process.terminate()
+            shower.process.wait(30)
 
 
 def shown(host: Host, *words: str) -> tuple[Command, str]:

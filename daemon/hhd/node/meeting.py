@@ -154,8 +154,14 @@ class Meeting:
         parsed(code)  # A slip of the finger costs no guess.
         places = None if host is None else [typed(host)]
         with self._one_at_a_time() as steps:
+            before = self._peers.connected()
             link, place = await self._linked(places or await self._find())
             try:
+                if link.peer in before:  # Two links at once would not last: the code stays good for another device.
+                    raise RefusedError(
+                        "That device is paired with this one already, and linked; nothing was sent. To give it another "
+                        "role, put it out with hhd unpair first, and pair the two again."
+                    )
                 yield PairingStep(kind="found", address=str(place), device=device_text(link.peer))
                 channel = await link.open(PAIR)
                 guess = self._pairing.guessed(channel, link.peer, code, self, await self._name(), wanted)
