@@ -75,6 +75,8 @@ class MessagesApi:
     name: str
     credential: Credential
     config: ModelConfig
+    transport: httpx2.BaseTransport | None = None
+    """What carries the requests; None: the network."""
     requests: int = field(default=0, init=False)
     """HTTP requests sent so far, retries included."""
     _client: anthropic.Anthropic | None = field(default=None, init=False, repr=False)
@@ -113,7 +115,7 @@ class MessagesApi:
 
         self._watch = watch
         try:
-            stream = self._sdk().messages.create(
+            stream = self.client().messages.create(
                 model=self.name,
                 max_tokens=1,
                 messages=[],
@@ -182,13 +184,19 @@ class MessagesApi:
     def _host(self) -> str:
         return visible(urlsplit(self.credential.base_url).netloc.rpartition("@")[2], one_line=True)
 
-    def _sdk(self) -> anthropic.Anthropic:
+    def client(self) -> anthropic.Anthropic:
+        """The SDK's client, made when it is first needed."""
         if self._client is None:
             import anthropic
             import httpx2
 
+            from hhd.effects import tls
+
             times = httpx2.Timeout(self.config.stall_seconds, connect=min(CONNECT_SECONDS, self.config.stall_seconds))
             key, ours = self.credential.api_key, self.credential.base_url.rstrip("/") == SERVICE_DEFAULT
+            carried: dict[str, Any] = {"verify": tls.trusted()}
+            if self.transport is not None:
+                carried = {"transport": self.transport}
             hooks: dict[str, list[Callable[..., Any]]] = {"request": [self._sent], "response": [self._came]}
             self._client = anthropic.Anthropic(
                 api_key=key,
@@ -197,7 +205,9 @@ class MessagesApi:
                 max_retries=self.config.retries,
                 timeout=times,
                 default_headers={} if ours or key is None else {"x-api-key": key},
-                http_client=anthropic.DefaultHttpxClient(follow_redirects=False, event_hooks=hooks, timeout=times),
+                http_client=anthropic.DefaultHttpxClient(
+                    follow_redirects=False, event_hooks=hooks, timeout=times, **carried
+                ),
             )
         return self._client
 

@@ -11,6 +11,7 @@ more, it waits until the workers, who notice it too, have paused, ends those tha
 from __future__ import annotations
 
 import contextlib
+import functools
 import gc
 import importlib
 import os
@@ -24,8 +25,9 @@ from hhd.node import leftovers, worker
 from hhd.node.pair import ENDED, FORKED, REPORT, WITH_MODEL
 
 SHARED = (
-    "hhd.effects.scripted", "hhd.identity.keyring", "hhd.node.captures", "hhd.node.findings", "hhd.workspace.capture",
-    "hhd.workspace.capture_folder", "hhd.workspace.capture_repository", "hhd.workspace.operation", "pathspec",
+    "hhd.effects.scripted", "hhd.identity.keyring", "hhd.node.captures", "hhd.node.findings", "hhd.runtime.compile",
+    "hhd.workspace.capture", "hhd.workspace.capture_folder", "hhd.workspace.capture_repository",
+    "hhd.workspace.operation", "pathspec", "resource",
 )  # fmt: skip
 """What a worker imports by the way, imported once for all: it is not in the memory of each."""
 
@@ -69,10 +71,7 @@ def main() -> None:
 
 def _forked(wish: bytes, descriptor: int, own: tuple[socket.socket, int, int]) -> int:
     if wish == WITH_MODEL:
-        from hhd.effects.messages_api import load_sdk
-
-        load_sdk()
-        gc.freeze()
+        _rehearse()
     process = os.fork()
     if process:
         os.close(descriptor)
@@ -84,6 +83,17 @@ def _forked(wish: bytes, descriptor: int, own: tuple[socket.socket, int, int]) -
     os.close(own[2])
     worker.forked(socket.socket(fileno=descriptor))
     raise AssertionError("a worker does not return")
+
+
+@functools.cache
+def _rehearse() -> None:
+    """Load the client of a model, once: what the first call does late is done before the fork, and shared."""
+    with contextlib.suppress(Exception):  # Its cause is met again, and told, by the worker that makes a call.
+        from hhd.effects.rehearsal import rehearse
+
+        rehearse()
+    gc.collect()
+    gc.freeze()
 
 
 def _ended(workers: set[int]) -> list[tuple[int, int]]:
