@@ -272,11 +272,8 @@ def test_steering_is_heard_at_the_next_step_and_keys_are_seen_by_the_others(shar
 def test_what_cannot_be_driven_is_refused_and_does_not_run_later(laptop: Daemon, repo: Path, tmp_path: Path) -> None:
     with pytest.raises(RefusedError, match="cannot be used as a workspace"):
         laptop.runs.begin("do it", folder=tmp_path / "gone", model="scripted:demo.jsonl")
-    with pytest.raises(RefusedError, match=r"Session .* was made, and has not begun. Go on with: hhd resume") as caught:
-        laptop.runs.begin("do it", folder=repo, model="scripted:gone.jsonl")
     model = script(laptop.device.home / "s.jsonl", [says(text("Done."))])
-    session = str(caught.value).split()[-1]
-    assert laptop.runs.go_on(session, model=model).fresh
+    session = laptop.runs.begin("do it", folder=repo, model=model).session
     laptop.attach(session).until(live.Listening)
     laptop.runs.pause(session)
     repo.rename(tmp_path / "moved")
@@ -308,6 +305,16 @@ def test_who_is_attached_to_a_session_that_is_removed_hears_that_and_is_let_go(s
     assert shared.runs.go_on(kept, model=model).fresh
     other.until(live.Listening, since=place)
     shared.runs.pause(kept)
+
+
+def test_a_session_that_was_made_and_could_not_begin_is_named(tmp_path: Path, repo: Path) -> None:
+    full = "import hhd.node.should_run as s; s.NOTES_MAX = 0"
+    with daemon(tmp_path / "laptop", before=full) as laptop:
+        with pytest.raises(
+            RefusedError, match=r"Session .* was made, and has not begun\. Go on with: hhd resume"
+        ) as caught:
+            laptop.runs.begin("do it", folder=repo, model="scripted:demo.jsonl")
+        assert laptop.runs.pause(str(caught.value).split()[-1]).state == "paused"
 
 
 @pytest.mark.long

@@ -54,7 +54,7 @@ def note(store: Store, one: Note) -> None:
                 break
         else:
             if len(all_notes) >= NOTES_MAX:
-                raise RefusedError(f"{NOTES_MAX} sessions run already; nothing was changed. Pause one first.")
+                raise RefusedError(f"{NOTES_MAX} sessions run already, so it was not started. Pause one first.")
             all_notes.append(one)
         _put(store, all_notes)
 
