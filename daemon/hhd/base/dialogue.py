@@ -6,9 +6,12 @@ adds up what it had shown: an approval is of a text that was on the screen, whol
 
 from __future__ import annotations
 
-from collections.abc import Generator, Sequence
+from collections.abc import Callable, Generator, Sequence
 from dataclasses import dataclass
 from hashlib import sha256
+from typing import TypeVar, cast
+
+T = TypeVar("T")
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -40,6 +43,14 @@ Dialogue = Generator[Show | Read, str | None, Decision | None]
 
 def dialogue(pages: Sequence[str], *, always: str = "") -> Dialogue:
     """Put the question whose whole text is `pages`; `always`: what "always" would cover, empty where there is none."""
+    seen = yield from paged(pages)
+    if seen is None:
+        return None
+    return (yield from _decide(always, seen))
+
+
+def paged(pages: Sequence[str]) -> Generator[Show | Read, str | None, bytes | None]:
+    """Show `pages` one after the other; return the SHA-256 of what was shown, None where not all was wanted."""
     shown = sha256()
     for number, page in enumerate(pages, 1):
         yield Show(text=page)
@@ -48,7 +59,24 @@ def dialogue(pages: Sequence[str], *, always: str = "") -> Dialogue:
             line = yield Read(prompt=f"-- page {number} of {len(pages)}: Enter shows the next, q puts it off -- ")
             if line is None or line.strip().lower() == "q":
                 return None
-    return (yield from _decide(always, shown.digest()))
+    return shown.digest()
+
+
+def held(
+    talk: Generator[Show | Read, str | None, T], *, write: Callable[[str], None], read: Callable[[str], str | None]
+) -> T:
+    """Hold a talk to its end, waiting for each line; return what came of it."""
+    line: str | None = None
+    try:
+        step = next(talk)
+        while True:
+            if isinstance(step, Read):
+                line = read(step.prompt)
+            else:
+                write(step.text)
+            step = talk.send(line)
+    except StopIteration as done:
+        return cast(T, done.value)
 
 
 def _decide(always: str, seen: bytes) -> Dialogue:

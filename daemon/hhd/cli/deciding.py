@@ -3,13 +3,13 @@
 from __future__ import annotations
 
 import sys
-from hashlib import sha256
 from pathlib import Path
 from typing import TYPE_CHECKING
 
 import click
 
 from hhd.app import sessions
+from hhd.base.dialogue import held, paged
 from hhd.base.errors import Exit, RefusedError
 from hhd.cli import telling
 from hhd.cli.keyboard import Keyboard
@@ -61,15 +61,11 @@ def decide(
 def _seen(asked: Asked, *, agreed: bool) -> str:
     """Show the question page by page and ask; return the digest of what was shown, if they said yes."""
     paper = Paper.of(sys.stdout)
-    keyboard, digest = Keyboard(fd=0, paper=paper), sha256()
-    for number, page in enumerate(asked.pages, 1):
-        paper.write(page)
-        digest.update(page.encode("utf-8", "surrogatepass"))
-        if number < len(asked.pages):
-            line = keyboard.line(f"-- page {number} of {len(asked.pages)}: Enter shows the next, q leaves -- ")
-            if line is None or line.strip().lower() == "q":
-                raise RefusedError("It was not shown whole, so nothing was decided.")
+    keyboard = Keyboard(fd=0, paper=paper)
+    seen = held(paged(asked.pages), write=paper.write, read=keyboard.line)
+    if seen is None:
+        raise RefusedError("It was not shown whole, so nothing was decided.")
     answer = keyboard.line(f"{'Approve' if agreed else 'Deny'} it? y = yes, anything else = later: ")
     if answer is None or answer.strip().lower() not in ("y", "yes"):
         raise RefusedError("Nobody answered with a yes, so nothing was decided.")
-    return digest.hexdigest()
+    return seen.hex()

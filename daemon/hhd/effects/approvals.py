@@ -17,7 +17,7 @@ from dataclasses import dataclass, field
 from hashlib import sha256
 from typing import Protocol
 
-from hhd.base.dialogue import Decision, Read, dialogue
+from hhd.base.dialogue import dialogue, held
 from hhd_protocol.ids import Sha256
 
 PAGE_LINES = 40
@@ -127,17 +127,7 @@ class TerminalApprover:
     def ask(self, question: Question) -> Answer | None:
         """Show all of `question`, then ask; leaving a page before the last is putting it off."""
         asking = dialogue(question.pages, always=question.always if question.grant else "")
-        line: str | None = None
-        try:
-            step = next(asking)
-            while True:
-                if isinstance(step, Read):
-                    line = self.read(step.prompt)
-                else:
-                    self.write(step.text)
-                step = asking.send(line)
-        except StopIteration as done:
-            decision: Decision | None = done.value
+        decision = held(asking, write=self.write, read=self.read)
         if decision is None:
             return None
         return Answer(choice=Choice(decision.choice), seen=Sha256(decision.seen), message=decision.message)

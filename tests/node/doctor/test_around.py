@@ -90,7 +90,7 @@ def test_a_key_is_named_by_its_place_and_never_shown(programs: Path, monkeypatch
     assert kept.state is State.OK
     configure(table, mode=0o644)
     opened = around.model()
-    assert opened.state is State.WARN and str(config.path()) in opened.says  # It is refused, so there is none.
+    assert opened.state is State.BROKEN and f"chmod 600 {config.path()}" in opened.says
     configure('[model]\nname = "scripted:demo"\n')
     assert around.model().state is State.OK
     assert "sk-secret" not in repr((found, kept, opened))

@@ -5,7 +5,6 @@ from __future__ import annotations
 import os
 import re
 import shutil
-import stat
 import subprocess
 import sys
 from concurrent.futures import ThreadPoolExecutor
@@ -90,6 +89,9 @@ def model() -> Finding:
     """Whether there is a key for the model, by the name of where it is; it is never shown."""
     try:
         chosen = config.load().model
+    except UserError as error:  # A key that others can read, say: then none is used.
+        return broken(str(error), f"Correct {config.path()}.")
+    try:
         if chosen.name.startswith("scripted:"):
             return ok("Replies come from a script.")
         chosen.credential()
@@ -99,9 +101,6 @@ def model() -> Finding:
     names = ("ANTHROPIC_API_KEY", "ANTHROPIC_AUTH_TOKEN")
     name = next((one for one in names if os.environ.get(one)), None)
     if chosen.api_key or chosen.auth_token:
-        mode = stat.S_IMODE(file.stat().st_mode)
-        if mode & 0o077:
-            return broken(f"{file} holds a key and has mode {mode:04o}.", f"Run: chmod 600 {file}")
         return ok(f"{chosen.name}: the key is in {file}, which only you read.")
     return warn(
         f"{chosen.name}: the key is in {name}, of this terminal only.",
