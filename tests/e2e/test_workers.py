@@ -249,6 +249,45 @@ def test_what_a_command_left_running_ends_with_its_worker(tmp_path: Path, repo: 
         until(lambda: not Path(f"/proc/{left}").exists())
 
 
+def test_what_a_command_started_ends_too_where_worker_and_watcher_of_the_command_are_killed_at_once(
+    tmp_path: Path, repo: Path
+) -> None:
+    leave = "(setsid sh -c 'echo $$ > left; sleep 1000' &) ; sleep 1000"
+    with daemon(tmp_path / "laptop", config=UNWALLED) as laptop:
+        model = script(laptop.device.home / "s.jsonl", [says(call("bash", command=leave))])
+        session = laptop.runs.begin("do it", folder=repo, model=model).session
+        seat = laptop.attach(session)
+        left = int(until(lambda: (repo / "left").exists() and (repo / "left").read_text()))
+        assert Path(f"/proc/{left}").exists()
+        for process in (*laptop.workers(), *(below for one in laptop.workers() for below in children(one))):
+            os.kill(process, signal.SIGSTOP)  # None of them can do anything about the other.
+            os.kill(process, signal.SIGKILL)
+        seat.state("ended")
+        until(lambda: not Path(f"/proc/{left}").exists())
+
+
+def test_sessions_write_to_the_store_one_after_the_other(tmp_path: Path, repo: Path) -> None:
+    told = tmp_path / "told"
+    tells = f"""
+import hhd.node.workers as w
+class Told(w.Turns):
+    def _next(self):
+        found = super()._next()
+        if self._at_once == 1:
+            for who, _ in found:
+                open({str(told)!r}, "a").write(f"{{who.process}} {{len(self._computing)}}\\n")
+        return found
+w.Turns = Told
+"""
+    with daemon(tmp_path / "laptop", before=tells) as laptop:
+        model = script(laptop.device.home / "s.jsonl", [says(text("Done."))])
+        for seat in [laptop.attach(laptop.runs.begin("do it", folder=repo, model=model).session) for _ in range(2)]:
+            seat.until(live.Listening)
+        turns = [line.split() for line in told.read_text().splitlines()]
+        assert {int(process) for process, _ in turns} == set(laptop.workers())
+        assert {at_once for _, at_once in turns} == {"1"}
+
+
 UNWALLED = '[policy]\nallow = ["bash", "write", "edit"]\n[policy.sandbox]\nuse = "off"\n'
 
 
