@@ -20,7 +20,7 @@ from typing import Protocol, TypeVar
 
 from hhd.base.errors import UserError
 from hhd.identity.key import Identity
-from hhd.node import around, naming
+from hhd.node import around, naming, should_run
 from hhd.node.answers.syncing import Flow, Followed, Freshness, FreshnessOf, Held, Syncings
 from hhd.node.devices import Devices
 from hhd.node.lanes import Lane
@@ -164,7 +164,10 @@ class Syncing:
 
     async def run(self) -> None:
         """Look at the store, then carry on."""
-        self._alone = set(self._workers.running())
+        with contextlib.suppress(
+            UserError
+        ):  # What runs when a daemon starts goes on by itself: nobody asked for it now.
+            self._alone = {one.session for one in await self._in_store(should_run.noted)}
         self._say_around()
         try:
             await self._open()
