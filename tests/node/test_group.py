@@ -9,6 +9,7 @@ from tests.node.circles import NOW, devices
 from tests.protocol.circle import Circle, device
 
 from hhd.base.errors import RefusedError
+from hhd.node import programs, sessions
 from hhd.node.handoff_steps import insist_on_target
 from hhd.node.members import members
 from hhd_protocol.crypto import public_key
@@ -208,3 +209,22 @@ def test_who_was_full_and_is_made_less_is_judged_as_before_and_given_nothing_mor
         laptop.group.revoke(desktop.me.id, NOW)
         out = members(laptop.store, laptop.me)[desktop.me.id]
         assert out.now is None and not out.full and out.role is Role.FULL
+
+
+@pytest.mark.parametrize("now", ["alone", "full", "controller", "store-only", "put out", "begun anew"])
+def test_a_session_begins_on_full_members_only_and_else_nothing_is_changed(tmp_path: Path, now: str) -> None:
+    with devices(tmp_path, "laptop", "desktop") as (laptop, desktop):
+        if now != "alone":
+            laptop.adds(desktop, Role(now) if now in [role.value for role in Role] else Role.FULL)
+        if now in ("put out", "begun anew"):
+            laptop.group.revoke(desktop.me.id, NOW)
+            desktop.hears(laptop)
+        if now == "begun anew":
+            desktop.group.refound("desktop", NOW)
+        args = programs.encode_args({"prompt": "go"})
+        if now in ("alone", "full", "begun anew"):
+            assert sessions.create(desktop.store, desktop.me, program="agent", args=args) in desktop.store.sessions()
+        else:
+            with pytest.raises(RefusedError, match="no session begins on it; nothing was changed"):
+                sessions.create(desktop.store, desktop.me, program="agent", args=args)
+            assert list(desktop.store.sessions()) == []

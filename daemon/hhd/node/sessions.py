@@ -10,6 +10,7 @@ from hhd.identity.key import Identity
 from hhd.node import here, listed_step, programs
 from hhd.node.doors import Doors, known
 from hhd.node.kinds import kind_of
+from hhd.node.members import members
 from hhd.node.moment import Moment
 from hhd.node.own import UNKNOWN
 from hhd.node.recording import first
@@ -28,7 +29,7 @@ from hhd_protocol.ids import CheckpointId, EpochId, FamilyId, Incarnation, Sessi
 from hhd_protocol.journal import State
 from hhd_protocol.lineage import Signed, effect_id
 from hhd_protocol.paused import At, Limits
-from hhd_protocol.statements import EffectKind, Progress
+from hhd_protocol.statements import EffectKind, Progress, Role
 from hhd_protocol.steps import Opening, encode_opening
 
 __all__ = ["Content", "Moment", "StoredSession", "create", "create_fork", "create_imported", "loaded", "view"]
@@ -133,8 +134,10 @@ def _created(
 ) -> SessionId:
     """Sign the record that creates a session, and write it; without a `family` that is here, one begins with it.
 
-    `standing`: where a fork begins; an effect that waits there and may not be repeated is named as unanswered.
+    `standing`: where a fork begins; an effect that waits there and may not be repeated is named as unanswered. Raises
+    RefusedError where this device is no full member of its group.
     """
+    _insist_on_full(store, me)
     pending = None if standing is None else standing.journal.pending
     of = family or FamilyId(store.random(16))
     body = bodies.CreateBody(
@@ -155,6 +158,18 @@ def _created(
     store.create_session(session, family=of)
     store.statements.add(session, signed.raw)
     return session
+
+
+def _insist_on_full(store: Store, me: Identity) -> None:
+    """A session is its device's own from its first record, and that counts of full members only."""
+    now = members(store, me)[me.id].now
+    if now is None:
+        raise RefusedError(
+            "This device was put out of its group, so no session begins on it; nothing was changed. Pair it again with "
+            "`hhd pair`, or begin a group of its own with `hhd devices refound`."
+        )
+    if now is not Role.FULL:
+        raise RefusedError(f"This device is {now.value} in its group, so no session begins on it; nothing was changed.")
 
 
 def _begin(
