@@ -327,6 +327,28 @@ def test_what_cannot_be_driven_is_refused_and_does_not_run_later(laptop: Daemon,
             laptop.runs.go_on(name)
 
 
+def test_a_session_that_goes_on_is_listed_as_running_before_its_next_step(shared: Daemon, repo: Path) -> None:
+    wait = call("bash", command="touch begun; until [ -e go ]; do sleep 0.05; done")
+    again = call("bash", command="touch begun; until [ -e go ]; do sleep 0.05; done; echo again")
+    model = script(shared.device.home / "s.jsonl", [says(wait), says(again), says(text("Done."))])
+    session = shared.runs.begin("do it", folder=repo, model=model).session
+
+    def state() -> str:
+        told = shared.device.hhd("ls", session, "--json", cwd=repo).stdout
+        return str(json.loads(told)["sessions"][0]["state"])
+
+    until((repo / "begun").exists)
+    shared.runs.pause(session)
+    assert state() != "running"
+    (repo / "begun").unlink()
+    assert shared.runs.go_on(session, model=model).fresh
+    assert state() == "running"
+    until((repo / "begun").exists)
+    (repo / "go").touch()
+    shared.attach(session).until(live.Listening)
+    assert state() != "running"
+
+
 def test_who_is_attached_to_a_session_that_is_removed_hears_that_and_is_let_go(shared: Daemon, repo: Path) -> None:
     model = script(shared.device.home / "s.jsonl", [says(text("Done."))])
     gone = shared.runs.begin("do it", folder=repo, model=model).session

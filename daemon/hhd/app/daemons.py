@@ -35,16 +35,18 @@ def run(ready: Callable[[], None]) -> None:
     from hhd.node.workers import Workers
 
     lanes = Lanes()
-    verbs = Verbs(
-        opened=sessions.control_here,
-        overview=lambda query, with_archived: overview.overview(query, with_archived=with_archived),
-        lanes=lanes,
-    )
     services.insist_on_place(data_folder())
     log_bridge.build()
     manager = notify.from_environment()
     tending = Tending(manager=manager, kept=log.to(logs.log_folder()))
     workers = Workers(opened=sessions.control_here, lanes=lanes)
+    verbs = Verbs(
+        opened=sessions.control_here,
+        overview=lambda query, with_archived: overview.overview(
+            query, with_archived=with_archived, at_work=workers.at_work
+        ),
+        lanes=lanes,
+    )
     tending.noted.append(lambda: [workers.trouble] if workers.trouble else [])
     shell = LoginShell()
     workers.environment_for = lambda _: shell.environment()

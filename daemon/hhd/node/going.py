@@ -109,7 +109,7 @@ class Going:
     def removed(self, sentence: str) -> None:
         """It is no session of this device any more: who is attached hears that, and nothing after it."""
         self.settle("", "")
-        self.tell(live.State(name="ended", sentence=sentence, ways=(), effect="", status=int(Exit.REFUSED)))
+        self.tell(live.State(name="ended", sentence=sentence, ways=("hhd ls",), effect="", status=int(Exit.REFUSED)))
         self.audience.end()
         self.hand, self.answer = Hand(), None
         self.unheard.clear()

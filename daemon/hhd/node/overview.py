@@ -15,21 +15,26 @@ from hhd.store.errors import DamagedStoreError
 from hhd.store.lists import Lists
 from hhd_protocol.crypto import device_text
 from hhd_protocol.errors import FormatError
-from hhd_protocol.ids import DeviceId
+from hhd_protocol.ids import DeviceId, SessionId
 
 if TYPE_CHECKING:
     from hhd.store.store import Store
 
 
-def overview(query: str = "", *, with_archived: bool = False) -> Overview:
+def overview(query: str = "", *, with_archived: bool = False, at_work: frozenset[SessionId] = frozenset()) -> Overview:
     """Return the sessions of this device that `query` means: a part of title, folder, program, state or device.
 
+    `at_work`: sessions that are known to run, though what they do has not come to a step yet.
     Nothing is made where there is no store. Raises LostKeyError, DamagedStoreError.
     """
     me = known_identity()
     if me is None:
         return Overview([], {}, DeviceId(b""))
     found = _quickly(me.seed) or _wholly()
+    if at_work:
+        for place, one in enumerate(found.sessions):
+            if one.state is State.PAUSED and one.id in at_work:
+                found.sessions[place] = one._replace(state=State.RUNNING)
     return _meant(found, query.casefold(), with_archived)
 
 

@@ -76,6 +76,8 @@ class Workers:
         """What should run is known."""
         self.trouble = ""
         """What the person should know of this part, as a sentence."""
+        self.at_work: frozenset[SessionId] = frozenset()
+        """Sessions whose process has begun with them; another thread may read this."""
         self.on_step: list[Callable[[SessionId], None]] = []
         """Called after each durable step of a session."""
         self.on_person: list[Callable[[SessionId], None]] = []
@@ -155,7 +157,11 @@ class Workers:
             sentence = f"It was begun {STARTS_MAX} times without making a step, so it is not begun again by itself."
             with contextlib.suppress(UserError, OSError):  # A full disk: then the next daemon says it again.
                 await self.store.change(lambda control: should_run.forget(control.store, one.session))
-            going.tell(resting.state("ended", sentence, ("hhd resume goes on with it",), status=Exit.UNEXPECTED))
+            going.tell(
+                resting.state(
+                    "ended", sentence, (f"hhd resume {one.session.hex()[:ID_SHOWN]}",), status=Exit.UNEXPECTED
+                )
+            )
             return
         async with going.turn:
             if going.worker is None and not self._stopping:
@@ -335,6 +341,7 @@ class Workers:
                 self._take_turns(writes, self._turns[writes].gives(worker))
             case pair.Opened():
                 log.note("session_runs", session=going.session.hex(), process=worker.process)
+                self.at_work |= {going.session}
                 going.tell(resting.state("running"))
                 going.settle("", "")  # What was asked before, it asks again, unless it was decided meanwhile.
                 if going.opened is not None and not going.opened.done():
@@ -403,6 +410,7 @@ class Workers:
             if over is None or going.pausing or over.end != "waiting":
                 going.grants.clear()  # "Always" is for as long as it runs, or waits for the next word.
             going.worker = going.opened = None
+            self.at_work -= {going.session}
             going.rested.set()
             noted = log.note if over is not None else log.warn
             noted("session_rests", session=going.session.hex(), process=worker.process, state=state.name)
