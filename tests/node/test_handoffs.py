@@ -14,7 +14,7 @@ from tests.node.test_run import GLOB
 from tests.node.two import Device, devices
 
 from hhd.base.errors import RefusedError
-from hhd.node import handoff_admission, handoff_steps, handoffs, sessions
+from hhd.node import handoff_admission, handoff_again, handoff_steps, handoff_wishes, sessions
 from hhd.node.ended import End
 from hhd.store.errors import FullStoreError
 from hhd_protocol.handoff import Stage
@@ -29,8 +29,8 @@ SCRIPT = [GLOB, COUNT, says(text("Done."))]
 @pytest.fixture
 def three(tmp_path: Path) -> Iterator[list[Device]]:
     with (
-        mock.patch.object(handoffs, "AGAIN_SECONDS", 0.2),
-        mock.patch.object(handoffs, "LOOK_SECONDS", 0.05),
+        mock.patch.object(handoff_again, "AGAIN_SECONDS", 0.2),
+        mock.patch.object(handoff_again, "LOOK_SECONDS", 0.05),
         mock.patch.object(handoff_admission, "_of_model", lambda *_: []),
         devices(tmp_path, SCRIPT, "laptop", "desktop", "tower", rules={"allow": []}) as made,
     ):
@@ -219,7 +219,7 @@ def test_a_release_whose_target_is_gone_ends_uncertain_and_says_the_way_which_wo
         async with house(three) as home:
             site = home.sites["laptop"]
             with (
-                mock.patch.object(handoffs, "REPLY_SECONDS", 0.3),
+                mock.patch.object(handoff_wishes, "REPLY_SECONDS", 0.3),
                 mock.patch.object(handoff_steps, "take", side_effect=RefusedError("no")),
             ):
                 moved = await site.transfer(asking, "desktop")
@@ -301,14 +301,14 @@ def _files(holder: Device, session: SessionId) -> list[Path]:
 
 def _reports(site: Site, stage: Stage, reached: asyncio.Event) -> None:
     """Set `reached` as soon as a handoff at `site` came to `stage`, before anything more is done for it."""
-    real = site.handoffs._now
+    real = site.handoffs.turns._now
 
     def now(going: object, after: object) -> None:
         real(going, after)  # type: ignore[arg-type]
         if after.stage is stage:  # type: ignore[attr-defined]
             reached.set()
 
-    site.handoffs._now = now  # type: ignore[method-assign]
+    site.handoffs.turns._now = now  # type: ignore[method-assign]
 
 
 async def _followed(telling: object) -> None:

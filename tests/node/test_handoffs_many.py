@@ -17,7 +17,7 @@ from tests.node.two import Device, devices
 
 from hhd.base.errors import UserError
 from hhd.effects.sandbox import Sandbox
-from hhd.node import handoff_admission, handoff_journal, handoffs, sessions
+from hhd.node import handoff_admission, handoff_again, handoff_journal, handoff_wishes, sessions
 from hhd.node.doors import Doors
 from hhd_protocol.ids import SessionId
 
@@ -73,9 +73,9 @@ async def hand_on(home: House, session: SessionId, source: str, target: str, cou
 def test_of_five_hundred_faulty_handoffs_all_arrive_or_are_undone(tmp_path: Path) -> None:
     dice, counts = random.Random(10), Counter[str]()
     with (
-        mock.patch.object(handoffs, "AGAIN_SECONDS", 1.0),
-        mock.patch.object(handoffs, "LOOK_SECONDS", 0.1),
-        mock.patch.object(handoffs, "REPLY_SECONDS", 5.0),
+        mock.patch.object(handoff_again, "AGAIN_SECONDS", 1.0),
+        mock.patch.object(handoff_again, "LOOK_SECONDS", 0.1),
+        mock.patch.object(handoff_wishes, "REPLY_SECONDS", 5.0),
         mock.patch.object(handoff_admission, "_of_model", lambda *_: []),
         mock.patch.object(handoff_admission, "detect", lambda _: NO_WALLS),
         devices(tmp_path, [], *NAMES) as both,
@@ -127,7 +127,7 @@ def _told(home: House, made: dict[str, Device]) -> str:
     going = [
         f"{name} {one.session.hex()[:6]} {one.one.stage.value} {list(one.busy)} {one.turn.locked()}"
         for name, site in home.sites.items()
-        for one in site.handoffs._goings.values()
+        for one in site.handoffs.turns.goings.values()
     ]
     links = [f"{name}: {len(site.links)} links" for name, site in home.sites.items()]
     return "; ".join([*kept, "in memory", *going, *links])
@@ -135,7 +135,7 @@ def _told(home: House, made: dict[str, Device]) -> str:
 
 def _quiet(home: House, made: dict[str, Device]) -> bool:
     return all(not handoff_journal.unfinished(one.store) for one in made.values()) and all(
-        not going.busy for site in home.sites.values() for going in site.handoffs._goings.values()
+        not going.busy for site in home.sites.values() for going in site.handoffs.turns.goings.values()
     )
 
 

@@ -1,0 +1,125 @@
+"""What takes long in a handoff: looked for, staged, paused, loaded, begun; each a task of its own."""
+
+from __future__ import annotations
+
+import asyncio
+import contextlib
+import time
+from collections.abc import Awaitable, Callable, Coroutine
+from typing import Any
+
+from hhd.base.errors import UserError
+from hhd.node import handoff_steps
+from hhd.node.handoff_going import Going, now_ms, why_of
+from hhd.node.handoff_ways import Ways
+from hhd.transports.link import LinkError
+from hhd_protocol import handoff
+from hhd_protocol.errors import FormatError
+from hhd_protocol.handoff import Act, Event, Happening, Offer
+
+
+class Acts:
+    """`happen`: what came of an act is let happen, in the turn of its handoff."""
+
+    def __init__(self, ways: Ways, happen: Callable[[Going, Event], Awaitable[None]]) -> None:
+        self._ways, self._happen = ways, happen
+
+    def alone(self, going: Going, act: Act, doing: Coroutine[Any, Any, None]) -> None:
+        """Begin something that takes long; the same, once more, takes the place of what was begun before."""
+        before = going.busy.pop(act, None)
+        if before is not None and before is not asyncio.current_task() and act not in (Act.OPEN, Act.RESUME):
+            before.cancel()
+
+        async def alone() -> None:
+            try:
+                await doing
+            except (UserError, OSError, LinkError, FormatError) as error:
+                await self._happen(going, Event(what=Happening.FAILED, why=why_of(error), at_ms=now_ms()))
+            finally:
+                if going.busy.get(act) is asyncio.current_task():
+                    del going.busy[act]
+
+        task = self._ways.begin(alone())
+        if task is None:
+            doing.close()
+        else:
+            going.busy[act] = task
+
+    async def check(self, going: Going, offer: Offer) -> None:
+        """Look whether the session could run here."""
+        going.called = offer.needs.folder
+        try:
+            fit = await self._ways.read(
+                lambda control: handoff_steps.fit(control.store, control.me, offer.session, offer.needs)
+            )
+        except (UserError, OSError) as error:
+            await self._happen(going, Event(what=Happening.UNFIT, why=why_of(error), at_ms=now_ms()))
+            return
+        event = Event(what=Happening.FIT, where=fit.where, notes=fit.notes, at_ms=now_ms())
+        await self._happen(going, event)
+
+    async def stage(self, going: Going) -> None:
+        """Bring the target what it lacks, once."""
+        session, begin, wanted = going.session, time.monotonic(), going.one.head
+        head = wanted  # Paused, the session stands where it was found.
+        if head is None:
+            head = await self._ways.read(lambda control: handoff_steps.main_of(control.store, control.me, session))
+        await self._ways.syncing.wait_synced(session, going.peer, None)
+        took_ms = int((time.monotonic() - begin) * 1000)
+        event = handoff.round_over(going.one, took_ms=took_ms, head=head, at_ms=now_ms())
+        await self._happen(going, event)
+
+    async def pause(self, going: Going) -> None:
+        """Bring the session to rest at the source."""
+        session = going.session
+        if session in self._ways.workers.running():
+            going.ran = self._ways.workers.chosen(session)
+        going.paused_at = time.monotonic()
+        await self._ways.workers.pause(session, soft=not going.one.record.cancel_running)
+        head = await self._ways.store(lambda control: handoff_steps.head_of(control.store, control.me, session))
+        await self._happen(going, Event(what=Happening.PAUSED, head=head, at_ms=now_ms()))
+
+    async def resume(self, going: Going) -> None:
+        """Let the session run on at the source, where it ran before it was paused."""
+        if (paused := going.busy.get(Act.PAUSE)) is not None:
+            paused.cancel()
+        if (staged := going.busy.get(Act.STAGE)) is not None:
+            staged.cancel()
+        ran, going.ran = going.ran, None
+        if ran is None:
+            return
+        await self._ways.workers.pause(going.session, soft=True)  # One that is still coming to rest rests first.
+        with contextlib.suppress(UserError, OSError):
+            await self._ways.workers.start(going.session, *ran)
+
+    async def load(self, going: Going) -> None:
+        """Load what arrived, and compare it with what was named."""
+        session, head = going.session, going.one.head
+        assert head is not None
+        await self._ways.read(lambda control: handoff_steps.load(control.store, session, head))
+        await self._happen(going, Event(what=Happening.LOADED, head=head, at_ms=now_ms()))
+
+    async def open(self, going: Going) -> None:
+        """The session is this device's: its files appear, in one step, and then it goes on."""
+        session, transfer = going.session, going.transfer
+        notes = []
+        try:
+            brought = await self._ways.store(
+                lambda control: handoff_steps.bring(control.store, control.me, session, going.called)
+            )
+            if brought is not None and brought.instead:
+                notes.append(f"Its files are in {brought.folder}: {brought.instead}")
+        except (UserError, OSError) as error:
+            notes.append(f"Its files did not appear: {why_of(error)}")
+        try:
+            await self._ways.workers.start(session)
+        except (UserError, OSError) as error:
+            notes.append(f"It does not run: {why_of(error)}")
+        going.notes = (*going.notes, *notes)
+        await self._ways.store(lambda control: handoff_steps.opened(control.store, transfer))
+
+    async def clean(self, going: Going) -> None:
+        """Close the records, once the session was begun."""
+        if (opening := going.busy.get(Act.OPEN)) is not None:
+            await asyncio.wait([opening])
+        await self._happen(going, Event(what=Happening.CLEANED, at_ms=now_ms()))

@@ -1,0 +1,81 @@
+"""What goes on by itself: handoffs that a journal holds, after a start, and those that are late or unheard of."""
+
+from __future__ import annotations
+
+import asyncio
+import time
+
+from hhd.base.errors import UserError
+from hhd.node import handoff_journal, handoff_steps
+from hhd.node.handoff_going import DEADLINE_SECONDS, Going, kept, now_ms
+from hhd.node.handoff_turns import Turns
+from hhd.node.handoff_ways import Ways
+from hhd_protocol import handoff
+from hhd_protocol.handoff import UNTAKEN, Act, Event, Handoff, Happening, Side, Stage
+
+AGAIN_SECONDS = 5.0
+"""Without a word and without anything to do here: then what may have been lost is said again."""
+LOOK_SECONDS = 1.0
+
+
+class Again:
+    """Begun once, after a start; then it looks again and again."""
+
+    def __init__(self, ways: Ways, turns: Turns) -> None:
+        self._ways, self._turns = ways, turns
+
+    async def recover(self) -> None:
+        """Put what the journals hold back into memory."""
+        for record in await self._ways.store(lambda control: handoff_journal.unfinished(control.store)):
+            going = self._turns.goings[record.transfer] = kept(record, self._ways.me)
+            going.one = await self._offered_again(going.one)
+
+    def begin(self) -> None:
+        """Go on with all that was recovered."""
+        for going in list(self._turns.goings.values()):
+            self._ways.soon(self._begin_again(going))
+
+    async def look_after(self) -> None:
+        """Look after what is under way, until it is cancelled."""
+        while True:
+            await asyncio.sleep(LOOK_SECONDS)
+            for going in list(self._turns.goings.values()):
+                self._ways.soon(self._look(going))
+
+    async def _offered_again(self, one: Handoff) -> Handoff:
+        """A handoff that nobody answered yet, with its offer made anew; as it is where that cannot be."""
+        if one.side is Side.TARGET or one.stage is not Stage.OFFERED:
+            return one
+        session, transfer = one.record.session, one.record.transfer
+        try:
+            offer = await self._ways.read(
+                lambda control: handoff_steps.offer_of(control.store, control.me, session, transfer, None)
+            )
+        except (UserError, OSError):
+            return one
+        return handoff.recovered(one.record, me=self._ways.me, offer=offer)
+
+    async def _begin_again(self, going: Going) -> None:
+        """Go on with a handoff that a journal holds, after a start."""
+        one, transfer = going.one, going.transfer
+        if one.stage is Stage.OFFERED and one.offer is None:
+            why = "It cannot be offered any more: the session has changed."
+            await self._turns.happen(going, Event(what=Happening.FAILED, why=why, at_ms=now_ms()))
+            return
+        taken = one.side is Side.TARGET and one.stage in (Stage.TAKEN, Stage.ACKNOWLEDGED)
+        if taken and not await self._ways.read(lambda control: handoff_steps.is_opened(control.store, transfer)):
+            self._turns.acts.alone(going, Act.OPEN, self._turns.acts.open(going))
+        await self._turns.watch(going)
+        await self._turns.due(going)
+
+    async def _look(self, going: Going) -> None:
+        now = time.monotonic()
+        if going.one.may_be_given_up and going.until and now > going.until:
+            why = "Its time was over before it was released."
+            await self._turns.happen(going, Event(what=Happening.CANCELLED, why=why, at_ms=now_ms()))
+        elif going.one.side is Side.TARGET and going.one.stage in UNTAKEN and now > going.heard + DEADLINE_SECONDS:
+            why = "Nothing was heard of the other device for long."
+            await self._turns.happen(going, Event(what=Happening.CANCELLED, why=why, at_ms=now_ms()))
+        elif not (going.busy or going.turn.locked() or going.one.over) and now > going.heard + AGAIN_SECONDS:
+            await self._turns.watch(going)
+            await self._turns.due(going)

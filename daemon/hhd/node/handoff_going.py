@@ -1,0 +1,67 @@
+"""One handoff under way in this daemon's memory: where it stands, what is being done for it, who watches it."""
+
+from __future__ import annotations
+
+import asyncio
+import time
+from dataclasses import dataclass, field
+from pathlib import Path
+
+from hhd.node.answers.handoff import Moved
+from hhd_protocol import handoff
+from hhd_protocol.handoff import Act, Handoff, Record
+from hhd_protocol.ids import DeviceId, SessionId, TransferId
+
+DEADLINE_SECONDS = 600.0
+"""Until a handoff that is not released yet is given up, unless a person said otherwise."""
+
+
+@dataclass(eq=False)
+class Going:
+    """One handoff in memory. `busy`: what is being done for it; `watching`: who is told each step."""
+
+    one: Handoff
+    turn: asyncio.Lock = field(default_factory=asyncio.Lock)
+    busy: dict[Act, asyncio.Task[None]] = field(default_factory=dict)
+    watching: set[asyncio.Queue[Moved]] = field(default_factory=set)
+    asker: DeviceId | None = None
+    ran: tuple[Path | None, str | None] | None = None
+    """The folder and model that it ran with here, if it did, before it was paused."""
+    until: float = 0.0
+    heard: float = field(default_factory=time.monotonic)
+    paused_at: float = 0.0
+    pause_ms: int = 0
+    notes: tuple[str, ...] = ()
+    called: str = ""
+    """What its folder is called at the source."""
+    way: str = ""
+    refused: bool = False
+
+    @property
+    def peer(self) -> DeviceId:
+        return self.one.record.peer
+
+    @property
+    def session(self) -> SessionId:
+        return self.one.record.session
+
+    @property
+    def transfer(self) -> TransferId:
+        return self.one.record.transfer
+
+
+def kept(record: Record, me: DeviceId) -> Going:
+    """A handoff as the journal of the device `me` holds it."""
+    until = time.monotonic() + (record.deadline_ms / 1000 or DEADLINE_SECONDS)
+    return Going(handoff.recovered(record, me=me), until=until)
+
+
+def now_ms() -> int:
+    return time.time_ns() // 1_000_000
+
+
+def why_of(error: Exception) -> str:
+    """Why something failed, in a sentence for a record and for who watches."""
+    if isinstance(error, OSError):
+        return f"The system said: {error.strerror or error}."
+    return str(error) or "Something failed."

@@ -1,0 +1,154 @@
+"""What the other members say of handoffs: taken into the turn of the handoff it is of, or answered at once."""
+
+from __future__ import annotations
+
+import asyncio
+import time
+
+from hhd.base.errors import Exit, RefusedError, UserError
+from hhd.node import handoff_journal, handoff_steps
+from hhd.node.control import ControlService
+from hhd.node.handing_on import verified
+from hhd.node.handoff_going import DEADLINE_SECONDS, Going, kept, now_ms, why_of
+from hhd.node.handoff_turns import Turns
+from hhd.node.handoff_ways import Ways
+from hhd.node.handoff_wishes import Wishes
+from hhd.transports.link import Channel, Link
+from hhd_protocol import handoff
+from hhd_protocol.handoff import (
+    Act,
+    Admit,
+    Already,
+    AnyAside,
+    AnyMessage,
+    Event,
+    Happening,
+    Offer,
+    Please,
+    Probe,
+    RefuseOffer,
+    ReleaseTo,
+    Stage,
+    Told,
+    Took,
+)
+from hhd_protocol.ids import DeviceId
+from hhd_protocol.limits import HANDOFF_DEADLINE_MS_MAX
+
+
+class Heard:
+    """`ready`: set once the journals are read; nothing is heard before."""
+
+    def __init__(self, ways: Ways, turns: Turns, wishes: Wishes, ready: asyncio.Event) -> None:
+        self._ways, self._turns, self._wishes, self._ready = ways, turns, wishes, ready
+
+    async def serve(self, channel: Channel, link: Link) -> None:
+        """Serve a channel of a member, once the journals are read."""
+        await self._ready.wait()
+        while (raw := await channel.receive()) is not None:
+            await self._heard(link.peer, handoff.decode_message(raw))
+
+    async def linked(self, link: Link) -> None:
+        """A member is there again: what may have been lost is said again."""
+        await self._ready.wait()
+        for going in list(self._turns.goings.values()):
+            if going.peer == link.peer and not going.one.over:
+                self._ways.soon(self._turns.due(going))
+
+    async def _heard(self, peer: DeviceId, message: AnyMessage | AnyAside) -> None:
+        """Take what a member says. FormatError costs the link."""
+        if isinstance(message, Probe | Please | Told):
+            await self._heard_aside(peer, message)
+            return
+        if isinstance(message, Admit | RefuseOffer) and self._wishes.is_of_probe(message):
+            return
+        grant = None
+        if isinstance(message, ReleaseTo | Took | Already):
+            raw = message.statement
+            grant = await self._ways.read(lambda control: verified(control.store, control.me, raw))
+        going = await self._of(peer, message)
+        if going is None:
+            return
+        going.heard = time.monotonic()
+        if isinstance(message, Admit):
+            going.notes = message.notes
+        event = handoff.event_of(message, grant=grant, at_ms=now_ms())
+        if isinstance(message, RefuseOffer):
+            going.way, going.refused = message.way, True
+        if isinstance(message, Offer) and going.one.stage is Stage.NONE:
+            self._turns.acts.alone(going, Act.CHECK, self._turns.acts.check(going, message))
+            return
+        await self._turns.happen(going, event)
+
+    async def _of(self, peer: DeviceId, message: AnyMessage) -> Going | None:
+        """The handoff that a message is of; None where it is another device's, or nothing is known of it."""
+        going = self._turns.goings.get(message.transfer)
+        if going is None:
+            record = await self._ways.read(lambda control: handoff_journal.last(control.store, message.transfer))
+            if record is not None:
+                going = kept(record, self._ways.me)
+            elif isinstance(message, handoff.Abort | handoff.Superseded):
+                return None
+            else:
+                going = Going(
+                    handoff.unknown(
+                        me=self._ways.me,
+                        side=handoff.side_of(message),
+                        peer=peer,
+                        transfer=message.transfer,
+                        session=message.session,
+                    )
+                )
+            going = self._turns.goings.setdefault(message.transfer, going)
+        if (going.peer, going.session) != (peer, message.session):
+            if going.asker == peer and going.session == message.session and isinstance(message, handoff.Abort):
+                return going  # Who asked for it gives it up.
+            return None
+        return going
+
+    async def _heard_aside(self, peer: DeviceId, message: AnyAside) -> None:
+        match message:
+            case Probe(needs=needs):
+                try:
+                    fit = await self._ways.read(
+                        lambda control: handoff_steps.fit(control.store, control.me, message.session, needs)
+                    )
+                except (UserError, OSError) as error:
+                    why = why_of(error)
+                    said = RefuseOffer(transfer=message.transfer, session=message.session, why=why)
+                    await self._ways.send(peer, said)
+                    return
+                answer = Admit(transfer=message.transfer, session=message.session, where=fit.where, notes=fit.notes)
+                await self._ways.send(peer, answer)
+            case Please():
+                self._ways.soon(self._asked_by(peer, message))
+            case Told():
+                self._wishes.told(message)
+
+    async def _asked_by(self, peer: DeviceId, please: Please) -> None:
+        """Another device of this person wants a session that this one has at the device `to`."""
+
+        def allowed(control: ControlService) -> None:
+            handoff_steps.insist_on_target(control.store, control.me, please.to)
+
+        try:
+            await self._ways.store(allowed)
+            if please.to == self._ways.me:
+                raise RefusedError("It is here already; nothing was changed.")
+            deadline_ms = min(please.deadline_ms or int(DEADLINE_SECONDS * 1000), HANDOFF_DEADLINE_MS_MAX)
+            going = await self._wishes.wish(
+                please.session, please.to, please.cancel_running, deadline_ms, please.transfer
+            )
+        except (UserError, OSError) as error:
+            said = Told(
+                transfer=please.transfer,
+                session=please.session,
+                stage=Stage.NONE.value,
+                sentence=why_of(error),
+                over=True,
+                status=int(Exit.REFUSED),
+            )
+            await self._ways.send(peer, said)
+            return
+        going.asker = peer
+        await self._turns.happen(going, Event(what=Happening.WISHED, at_ms=now_ms()))

@@ -1,0 +1,50 @@
+"""A handoff under way, as it is told to who watches: its stage, what it did to state and to ownership, what to do."""
+
+from __future__ import annotations
+
+from hhd.base.errors import Exit
+from hhd.node.answers.handoff import Moved
+from hhd.node.handoff_going import Going
+from hhd.node.handoff_words import ended, sentence_of
+from hhd.node.refused import short
+from hhd_protocol.handoff import Side, Stage
+
+
+def moved(going: Going, name: str) -> Moved:
+    """How it stands, for who watches; `name`: of the other device.
+
+    At the source it is over for a person once the target has it.
+    """
+    one = going.one
+    stage, over = one.stage, one.over or (one.side is Side.SOURCE and one.stage is Stage.ACKNOWLEDGED)
+    continuity, ownership, status, way = ended(one.record, name) if over else ("", "", Exit.DONE, "")
+    if going.refused:
+        status = Exit.REFUSED
+    return Moved(
+        transfer=going.transfer.hex(),
+        session=going.session.hex(),
+        stage=stage.value,
+        sentence=sentence_of(one.record, name),
+        notes=going.notes,
+        over=over,
+        status=int(status),
+        continuity=continuity,
+        ownership=ownership,
+        way=going.way or way,
+        pause_ms=going.pause_ms,
+    )
+
+
+def uncertain(going: Going, name: str) -> Moved:
+    """How it stands, for who watches, when a target says nothing after the release."""
+    return Moved(
+        transfer=going.transfer.hex(),
+        session=going.session.hex(),
+        stage=going.one.stage.value,
+        sentence=f"It is released, and {name} has not said that it took it; it does by itself, once it is back.",
+        over=True,
+        status=int(Exit.UNCERTAIN),
+        continuity=f"all of it is on {name}, compared by its digests",
+        ownership=f"released to {name}; it is no longer this device's",
+        way=f"hhd transfers; if {name} is gone: hhd takeover {short(going.session)} --reason TEXT",
+    )

@@ -1,0 +1,122 @@
+"""What all of handing on stands on: the store, the other parts of the daemon, tasks, and what is said over a link."""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import Callable, Coroutine
+from contextlib import AbstractContextManager
+from typing import Any, TypeVar
+
+from hhd.base import log
+from hhd.base.errors import RefusedError, UserError
+from hhd.node import handoff_steps
+from hhd.node.control import ControlService
+from hhd.node.handoff_ports import Peering, Running, Syncing
+from hhd.node.lanes import Lanes
+from hhd.transports.link import Channel, Link, LinkError
+from hhd_protocol import handoff
+from hhd_protocol.crypto import device_text
+from hhd_protocol.errors import FormatError
+from hhd_protocol.handoff import AnyAside, AnyMessage
+from hhd_protocol.ids import DeviceId
+
+CHANNEL = "handoff"
+
+Open = Callable[[], AbstractContextManager[ControlService]]
+T = TypeVar("T")
+
+
+class Ways:
+    """Used by each piece of handing on; all its methods are for the loop's thread."""
+
+    def __init__(
+        self,
+        *,
+        me: DeviceId,
+        opened: Open,
+        lanes: Lanes,
+        peers: Peering,
+        syncing: Syncing,
+        workers: Running,
+    ) -> None:
+        self.me, self._opened, self._lanes = me, opened, lanes
+        self.peers, self.syncing, self.workers = peers, syncing, workers
+        self.tasks: asyncio.TaskGroup | None = None
+        """Of the daemon, while it is up."""
+        self._called: dict[DeviceId, str] = {}
+        self._channels: dict[Link, Channel] = {}
+        self._sending: dict[DeviceId, asyncio.Lock] = {}
+
+    def names(self, device: DeviceId) -> str:
+        """What a device is called."""
+        return self._called.get(device) or device_text(device)[:19]
+
+    def learn_names(self, control: ControlService) -> None:
+        """Learn what the devices are called."""
+        devices = handoff_steps.devices_of(control.store, control.me)
+        self._called = {device: devices.named(device) for device, _ in devices.all()}
+
+    def insist_on_link(self, device: DeviceId) -> Link:
+        """The link to a device; raises RefusedError where there is none."""
+        link = self.peers.link(device)
+        if link is None:
+            raise RefusedError(
+                f"{self.names(device)} is not connected now; nothing was changed. For devices that are never online "
+                "together: hhd transfer SESSION DEVICE --to FILE"
+            )
+        return link
+
+    def soon(self, doing: Coroutine[Any, Any, None]) -> None:
+        """Do something beside what happens now; what comes of it does not end the daemon."""
+        guarded = self._guarded(doing)
+        if self.begin(guarded) is None:
+            doing.close()
+
+    def begin(self, doing: Coroutine[Any, Any, None]) -> asyncio.Task[None] | None:
+        """Begin a task of the daemon's; None, with `doing` closed, where the daemon ends."""
+        try:
+            assert self.tasks is not None
+            return self.tasks.create_task(doing)
+        except RuntimeError:  # What is durable is gone on with when a daemon starts.
+            doing.close()
+            return None
+
+    async def _guarded(self, doing: Coroutine[Any, Any, None]) -> None:
+        try:
+            await doing
+        except (UserError, OSError, LinkError, FormatError) as error:
+            log.fault("handoff", error)
+
+    async def read(self, act: Callable[[ControlService], T]) -> T:
+        """Look into the store."""
+
+        def opened() -> T:
+            with self._opened() as control:
+                return act(control)
+
+        return await self._lanes.looking.do(opened)
+
+    async def store(self, act: Callable[[ControlService], T]) -> T:
+        """Do something with the store that changes it, or that must not lie before a change."""
+
+        def opened() -> T:
+            with self._opened() as control:
+                return act(control)
+
+        return await self._lanes.changing.do(opened)
+
+    async def send(self, peer: DeviceId, message: AnyMessage | AnyAside) -> None:
+        """Say something to a device, if there is a link; it is said again when it was lost."""
+        link = self.peers.link(peer)
+        if link is None:
+            return
+        async with self._sending.setdefault(peer, asyncio.Lock()):
+            try:
+                channel = self._channels.get(link)
+                if channel is None:
+                    channel = await link.open(CHANNEL, urgent=True)
+                    self._channels = {one: kept for one, kept in self._channels.items() if one.error is None}
+                    self._channels[link] = channel
+                await channel.send(handoff.encode_message(message))
+            except LinkError:
+                self._channels.pop(link, None)
