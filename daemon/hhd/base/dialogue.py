@@ -8,7 +8,6 @@ from __future__ import annotations
 
 from collections.abc import Callable, Generator, Sequence
 from dataclasses import dataclass
-from hashlib import sha256
 from typing import TypeVar, cast
 
 T = TypeVar("T")
@@ -51,6 +50,8 @@ def dialogue(pages: Sequence[str], *, always: str = "") -> Dialogue:
 
 def paged(pages: Sequence[str]) -> Generator[Show | Read, str | None, bytes | None]:
     """Show `pages` one after the other; return the SHA-256 of what was shown, None where not all was wanted."""
+    from hashlib import sha256  # Loads OpenSSL, which a terminal that is asked nothing does without.
+
     shown = sha256()
     for number, page in enumerate(pages, 1):
         yield Show(text=page)

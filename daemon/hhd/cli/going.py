@@ -129,5 +129,6 @@ def _tell(ended: Ended, on: str) -> None:
         print(f"hhd: So far {ended.spent}.", file=sys.stderr)
     if words := " ".join(part for part in (visible(ended.sentence), on) if part):
         print(f"hhd: {words}", file=sys.stderr)
-    for way in ended.ways:  # One that is an option of the command just named says so by its dashes.
+    others = [way for way in ended.ways if on != f"Go on with: {way}"]
+    for way in others:  # One that is an option of the command just named says so by its dashes.
         print(f"hhd:   {'with' if way.startswith('--') else 'or'} {visible(way, one_line=True)}", file=sys.stderr)
