@@ -81,6 +81,11 @@ SLOW = "echo slow >> begun; until [ -e go ]; do sleep 0.02; done; "
 """A command that runs until it may end."""
 
 
+def begun(repo: Path) -> None:
+    """Wait until that command wrote its line: the file is there a moment before."""
+    until(lambda: (repo / "begun").exists() and (repo / "begun").read_text())
+
+
 def test_a_question_goes_to_all_the_first_answer_counts_and_the_others_hear_of_it(careful: Daemon, repo: Path) -> None:
     model = script(careful.device.home / "s.jsonl", [says(once(1)), says(once(2)), says(text("Done."))])
     session = careful.runs.begin("do it", folder=repo, model=model).session
@@ -165,7 +170,7 @@ def test_a_pause_is_durable_and_going_on_goes_on(laptop: Daemon, repo: Path) -> 
     )
     session = laptop.runs.begin("do it", folder=repo, model=model).session
     one = laptop.attach(session)
-    until((repo / "begun").exists)
+    begun(repo)
     assert laptop.runs.go_on(session).fresh is False
     rested = laptop.runs.pause(session)
     assert rested.state == "paused" and not laptop.workers()
@@ -195,7 +200,7 @@ def test_what_ran_when_the_daemon_ended_goes_on_when_it_starts_and_does_nothing_
     laptop.attach(other.session).until(live.Listening)
     session = laptop.runs.begin("do it", folder=repo, model=slow).session
     one = laptop.attach(session)
-    until((repo / "begun").exists)
+    begun(repo)
     assert len(laptop.workers()) >= 1
     laptop.kill(getattr(signal, f"SIG{how}"))
     if how == "TERM":
@@ -215,7 +220,7 @@ def test_a_worker_that_is_killed_is_not_started_again_and_its_session_says_so(la
     model = script(laptop.device.home / "s.jsonl", [says(once(1)), says(once(2, SLOW)), says(text("Done."))])
     session = laptop.runs.begin("do it", folder=repo, model=model).session
     one = laptop.attach(session)
-    until((repo / "begun").exists)
+    begun(repo)
     (worker,) = laptop.workers()
     os.kill(worker, signal.SIGKILL)
     ended = one.state("ended")
@@ -295,7 +300,7 @@ def test_steering_is_heard_at_the_next_step_and_keys_are_seen_by_the_others(shar
     model = script(shared.device.home / "s.jsonl", [says(once(1, SLOW)), says(text("I hear."))])
     session = shared.runs.begin("do it", folder=repo, model=model).session
     one, other = shared.attach(session, by="one"), shared.attach(session, by="other")
-    until((repo / "begun").exists)
+    begun(repo)
     shared.runs.keys(session, "not th\x1b[31m\u202e", by="one")
     keys = other.until(live.Keys)
     assert keys.by == "one" and "\x1b" not in keys.line and "\u202e" not in keys.line and keys.line.startswith("not th")
