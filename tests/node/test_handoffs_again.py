@@ -1,0 +1,81 @@
+"""Handoffs that a journal holds are gone on with by the daemon that starts, also where nobody says a word to it."""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import Iterator
+from pathlib import Path
+from unittest import mock
+
+import pytest
+from tests.e2e.lab import call, needs_agent, says, text
+from tests.node.handing import house, until
+from tests.node.test_run import GLOB
+from tests.node.two import Device, devices
+
+from hhd.node import handoff_admission, handoff_again, handoff_journal, handoff_steps, sessions
+from hhd.node.ended import End
+from hhd.node.handoff_again import Again
+from hhd.node.handoff_going import Going
+from hhd_protocol.handoff import Stage
+from hhd_protocol.ids import SessionId
+
+pytestmark = needs_agent
+
+SCRIPT = [GLOB, says(call("bash", command="true")), says(text("Done."))]
+
+
+@pytest.fixture
+def two(tmp_path: Path) -> Iterator[list[Device]]:
+    with (
+        mock.patch.object(handoff_again, "AGAIN_SECONDS", 3600.0),
+        mock.patch.object(handoff_admission, "_of_model", lambda *_: []),
+        devices(tmp_path, SCRIPT, "laptop", "desktop", rules={"allow": []}) as made,
+    ):
+        yield made
+
+
+def waiting(laptop: Device) -> SessionId:
+    (laptop.repo / "notes").write_text("of the laptop\n")
+    session = laptop.create()
+    assert laptop.go_here(session).end is End.WAITING
+    return session
+
+
+async def _never(_: Going) -> None:
+    await asyncio.Event().wait()
+
+
+async def _killed_once_taken(two: list[Device], session: SessionId, seconds: float) -> list[SessionId]:
+    """What the desktop begins after it was killed between taking a session and beginning it, with nobody to talk to."""
+    _laptop, desktop = two
+    async with house(two) as home:
+        site = home.sites["desktop"]
+        site.handoffs.turns.acts.open = _never  # type: ignore[method-assign]
+        moving = asyncio.create_task(home.sites["laptop"].transfer(session, "desktop"))
+        await until(lambda: sessions.view(desktop.store, desktop.me, session).owner == desktop.me.id)
+        await home.kill("desktop")
+        moving.cancel()
+        await home.kill("laptop")
+        (record,) = handoff_journal.unfinished(desktop.store)
+        assert record.stage in (Stage.TAKEN, Stage.ACKNOWLEDGED) and not site.started
+        assert not handoff_steps.is_opened(desktop.store, record.transfer)
+        again = await home.up("desktop")
+        try:
+            await until(lambda: handoff_steps.is_opened(desktop.store, record.transfer), seconds)
+        except TimeoutError:
+            return again.started
+        assert (again.folder(session) / "notes").read_text() == "of the laptop\n"
+        return again.started
+
+
+def test_a_session_that_was_taken_and_not_begun_is_begun_by_the_next_daemon_alone(two: list[Device]) -> None:
+    session = waiting(two[0])
+    assert asyncio.run(_killed_once_taken(two, session, 12)) == [session]
+
+
+def test_a_daemon_that_does_not_go_on_after_its_start_is_noticed(two: list[Device]) -> None:
+    """The positive control: without it, the session would be this device's, and lie there."""
+    session = waiting(two[0])
+    with mock.patch.object(Again, "begin", lambda _: None):
+        assert asyncio.run(_killed_once_taken(two, session, 0.5)) == []
