@@ -193,10 +193,11 @@ def news(store: Store, me: Identity, one: Handoff, at_ms: int) -> Event | None:
     release = lineage.decode(record.release)
     if view.token.id == release.id:
         return None
-    if _descends(known.statements, view.token.id, release.id):
+    if (after := _following(known.statements, view.token.id, release.id)) is not None:
         if one.side is Side.TARGET:
             return None
-        return Event(what=Happening.TOOK, grant=handing_on.grant_of(release), at_ms=at_ms)
+        if after.by == record.peer:  # Who was handed it acted under it; a takeover by another does not say that.
+            return Event(what=Happening.TOOK, grant=handing_on.grant_of(release), at_ms=at_ms)
     return beaten
 
 
@@ -224,14 +225,15 @@ def _grant(store: Store, record: Record, view: View) -> Grant | None:
     return grant if grant is not None and grant.transfer == record.transfer else None
 
 
-def _descends(statements: object, token: StatementId, from_: StatementId) -> bool:
+def _following(statements: object, token: StatementId, before: StatementId) -> Ownership | None:
+    """The record that came right after `before` in the chain of `token`; None where `before` is not in it."""
     at: StatementId | None = token
     while at is not None:
-        if at == from_:
-            return True
         found = statements.get(at)  # type: ignore[attr-defined]
         at = found.prev if isinstance(found, Ownership) else None
-    return False
+        if at == before:
+            return found  # type: ignore[no-any-return]
+    return None
 
 
 def is_opened(store: Store, transfer: TransferId) -> bool:

@@ -15,15 +15,17 @@ from dataclasses import dataclass, replace
 
 from hhd.base.errors import RefusedError
 from hhd.identity.key import Identity
-from hhd.node import findings, here, registry
+from hhd.node import findings, handoff_journal, here, registry
 from hhd.node.answers.removal import Removal
 from hhd.node.doors import Doors
 from hhd.node.lineages import Lineage
 from hhd.node.listing import Listed
+from hhd.node.refused import short
 from hhd.store.retention import session_bytes
 from hhd.store.store import Store
 from hhd_protocol import lineage as signing
 from hhd_protocol.bodies import TombstoneBody, covering
+from hhd_protocol.handoff import PENDING, UNTAKEN
 from hhd_protocol.ids import CheckpointId, Incarnation, SessionId, StatementId
 from hhd_protocol.limits import TOMBSTONE_HEADS_MAX
 
@@ -54,12 +56,13 @@ class Remover:
     def remove(self, shown: Removal, session: SessionId, read: Callable[[], Lineage]) -> Removal:
         """Remove what `shown` said; durable when this returns. `read`: the session's lineage as it is by then.
 
-        Raises RefusedError, with nothing changed, where there is another head than were shown; BusyError where a
-        process advances it.
+        Raises RefusedError, with nothing changed, where there is another head than were shown, or where the session is
+        on its way to or from another device; BusyError where a process advances it.
         """
         lock = self.store.advance(session)
         try:
             with self.store.transaction():
+                self._insist_on_rest(session)
                 lineage = read()
                 if _ends(lineage) != set(shown.heads):
                     raise RefusedError(
@@ -77,6 +80,14 @@ class Remover:
         finally:
             lock.release()
         return replace(shown)
+
+    def _insist_on_rest(self, session: SessionId) -> None:
+        """A target that said it is ready would be released a session that it has no more: then no device goes on."""
+        for record in handoff_journal.unfinished(self.store):
+            if record.session == session and record.stage in (*PENDING, *UNTAKEN):
+                raise RefusedError(
+                    f"A handoff of session {short(session)} is under way; nothing was removed. See hhd transfers."
+                )
 
     def _tombstone(self, lineage: Lineage) -> signing.Signed:
         session, token = lineage.session, lineage.view.token
