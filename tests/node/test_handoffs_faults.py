@@ -14,8 +14,9 @@ from tests.node.handing import house, until
 from tests.node.test_run import GLOB
 from tests.node.two import Device, devices
 
+from hhd.base import log
 from hhd.base.errors import RefusedError
-from hhd.node import handoff_admission, handoff_again, handoff_journal, handoff_wishes, sessions
+from hhd.node import handoff_admission, handoff_again, handoff_journal, handoff_steps, handoff_wishes, sessions
 from hhd.node.ended import End
 from hhd.node.handoff_going import Going
 from hhd.node.handoff_turns import Turns
@@ -143,3 +144,22 @@ def test_one_unstaged_change_arrives_unstaged_and_what_the_person_changed_meanwh
             assert git(laptop.repo, "log", "--format=%s") == "start\n" and git(laptop.repo, "stash", "list") == ""
 
     asyncio.run(go())
+
+
+def test_what_a_target_could_not_begin_is_in_its_log_and_the_session_is_its_own_all_the_same(two: list[Device]) -> None:
+    laptop, desktop = two
+    session = waiting(laptop)
+
+    async def go() -> list[str]:
+        async with house(two) as home:
+            with (
+                mock.patch.object(log, "fault") as fault,
+                mock.patch.object(handoff_steps, "bring", side_effect=RefusedError("no room")),
+                mock.patch.object(home.sites["desktop"], "start", side_effect=RefusedError("too many")),
+            ):
+                assert (await home.sites["laptop"].transfer(session, "desktop"))[-1].status == 0
+                await until(lambda: not handoff_journal.unfinished(desktop.store))
+            return [one.args[0] for one in fault.call_args_list]
+
+    assert asyncio.run(go()) == ["handoff_without_files", "handoff_not_begun"]
+    assert sessions.view(desktop.store, desktop.me, session).owner == desktop.me.id

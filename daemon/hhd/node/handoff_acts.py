@@ -8,6 +8,7 @@ import time
 from collections.abc import Awaitable, Callable, Coroutine
 from typing import Any
 
+from hhd.base import log
 from hhd.base.errors import UserError
 from hhd.node import handoff_steps
 from hhd.node.handoff_going import Going, now_ms, why_of
@@ -108,12 +109,15 @@ class Acts:
                 lambda control: handoff_steps.bring(control.store, control.me, session, going.called)
             )
             if brought is not None and brought.instead:
+                log.warn("handoff_files_elsewhere", session=session.hex(), transfer=transfer.hex())
                 notes.append(f"Its files are in {brought.folder}: {brought.instead}")
         except (UserError, OSError) as error:
+            log.fault("handoff_without_files", error, session=session.hex(), transfer=transfer.hex())
             notes.append(f"Its files did not appear: {why_of(error)}")
         try:
             await self._ways.workers.start(session)
         except (UserError, OSError) as error:
+            log.fault("handoff_not_begun", error, session=session.hex(), transfer=transfer.hex())
             notes.append(f"It does not run: {why_of(error)}")
         going.notes = (*going.notes, *notes)
         await self._ways.store(lambda control: handoff_steps.opened(control.store, transfer))
