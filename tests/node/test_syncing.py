@@ -35,7 +35,7 @@ def test_a_store_that_is_busy_is_said_and_what_was_missed_goes_over_later(tmp_pa
         return made, peers, workers
 
     async def live() -> None:
-        (laptop, near, workers), (desktop, far, _) = part("laptop"), part("desktop")
+        (laptop, near, workers), (desktop, far, others) = part("laptop"), part("desktop")
         parts = [asyncio.create_task(one.run()) for one in (laptop, desktop)]
         await laptop._ready.wait()
         await desktop._ready.wait()
@@ -68,6 +68,14 @@ def test_a_store_that_is_busy_is_said_and_what_was_missed_goes_over_later(tmp_pa
             assert laptop.trouble == "" and not any(one.done() for one in parts)
         with opened(tmp_path, "desktop") as there:
             assert made in there.checkpoint_ids(session)
+            told: list[bytes] = []
+            laptop.fenced.append(told.append)
+            Grown(there, device_named("desktop"), session, Memory(0)).takes_over()
+            for hear in others.on_step:
+                hear(session)
+            async with asyncio.timeout(10):
+                while told != [session]:
+                    await asyncio.sleep(0.01)
         status = await desktop.sync_status()
         assert [flow.behind for flow in status.flows] == [0] and status.flows[0].received > 1000
         for one in (linked, *parts):

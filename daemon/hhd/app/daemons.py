@@ -64,7 +64,9 @@ def run(ready: Callable[[], None]) -> None:
         syncs = syncing.part(this_device.identity(), peers, workers)
         syncs.wished.append(sharing.look)
         parts += [peers, meeting, sharing, syncs]
-        parts.append(handoffs.part(workers, peers, syncs, this_device.identity().id, lanes))
+        handing = handoffs.part(workers, peers, syncs, this_device.identity().id, lanes)
+        syncs.fenced.append(handing.learned)
+        parts.append(handing)
         looking.append(sharing.look)
         tending.noted.append(lambda: [syncs.trouble] if syncs.trouble else [])
         grouping.changed.append(peers.roll.refresh)

@@ -143,6 +143,8 @@ class Syncing:
         self.trouble = ""
         self.wished: list[Callable[[], None]] = []
         """Called when a wish was written into the shared document."""
+        self.fenced: list[Callable[[SessionId], None]] = []
+        """Called with each session that this device may not advance any more, by what a peer said."""
         peers.serve(SYNC, self._hear)
         peers.serve(PAGES, self._hear)
         peers.on_linked(self._attend)
@@ -378,6 +380,8 @@ class Syncing:
             self._say_around()
         for session in out.fenced:
             self._workers.looked_again(session)
+            for hear in self.fenced:
+                hear(session)
         if out.acknowledged or out.changed:
             asyncio.get_running_loop().create_task(self._tell())
 
