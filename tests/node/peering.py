@@ -34,7 +34,7 @@ def ident(name: str) -> DeviceId:
 
 @dataclass
 class Circle:
-    """A group whose records are words: `add laptop`, `lower phone` (it only stores from then on), `revoke phone`."""
+    """A group whose records are words: `add laptop`, `revoke phone`, `lower phone`: only stores, till `raise phone`."""
 
     kept: list[bytes] = field(default_factory=list)
     taken: int = 0
@@ -45,7 +45,7 @@ class Circle:
         for act, name in words:
             if act == "revoke":
                 names.pop(name, None)
-        lowered = {name for act, name in words if act == "lower"}
+        lowered = {name for act, name in words if act == "lower"} - {name for act, name in words if act == "raise"}
         members = {
             ident(name): Member(
                 role=Role.FULL,
@@ -60,7 +60,7 @@ class Circle:
     def take(self, records: Sequence[bytes]) -> Standing:
         self.taken += len(records)
         for raw in records:
-            if raw.split(b" ")[0] not in (b"add", b"lower", b"revoke"):
+            if raw.split(b" ")[0] not in (b"add", b"lower", b"raise", b"revoke"):
                 raise FormatError("this is no record of the group")
         self.kept += [raw for raw in records if raw not in self.kept]
         return self.read()

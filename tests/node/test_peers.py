@@ -215,19 +215,23 @@ def test_a_device_whose_role_changes_is_linked_anew_and_served_by_the_new_one() 
         await laptop.roll.refresh()
         assert first.error is not None and not laptop.roll.is_full(ident("desktop"))
         await laptop.until(lambda: len(laptop.links) == 2 and laptop.peers.link(ident("desktop")) is laptop.links[1])
-        assert desktop.roll.only_stores(ident("desktop")), "it heard of it before the new link was in use"
-        for one in (desktop, laptop):  # And back: what it may read now is served on a new link.
-            one.circle.kept.remove(b"lower desktop")
-            await one.roll.refresh()
+        await laptop.until(lambda: desktop.roll.only_stores(ident("desktop")))  # It is told on the new link.
         second = laptop.links[1]
-        await laptop.until(lambda: second.error is not None and laptop.peers.link(ident("desktop")) is not None)
+        laptop.circle.kept.append(b"raise desktop")  # And back: what it may read now is served on a new link.
+        await laptop.roll.refresh()
+        await laptop.until(lambda: second.error is not None and not desktop.roll.only_stores(ident("desktop")))
         phone = house.device("phone", THREE)
         await phone.listens()
         laptop.hears("phone")
         await laptop.linked("desktop", "phone")
-        count = len(laptop.links)
+
+        def living() -> list[Link]:
+            return [link for link in laptop.links if link.error is None]
+
+        await laptop.until(lambda: len(living()) == 2)
+        before = living()
         await laptop.roll.refresh()
-        assert all(link.error is None for link in laptop.links[count - 2 :]), "where nothing changed nothing is cut"
+        assert living() == before, "where nothing changed nothing is cut"
 
     run(test)
 
