@@ -88,6 +88,8 @@ def test_whatever_goes_wrong_with_one_device_costs_its_link_and_nothing_else(
         desktop.hears("laptop")
         phone.hears("laptop")
         await laptop.linked("desktop", "phone")
+        await desktop.linked("laptop")  # Each end hears of a link by itself, one of them later.
+        await phone.linked("laptop")
 
         async def fail(channel: Channel, link: Link) -> None:
             raise error
@@ -103,7 +105,8 @@ def test_whatever_goes_wrong_with_one_device_costs_its_link_and_nothing_else(
         lines = [json.loads(line) for line in (tmp_path / log.FILE).read_text().splitlines()]
         (said,) = [one for one in lines if one["level"] == "error"]
         assert said["error"] == type(error).__name__ and said["device"] == device_text(ident("desktop"))
-        await laptop.linked("desktop", "phone")  # It comes back by itself.
+        await laptop.until(lambda: len(laptop.links) == 3)  # It comes back by itself.
+        await laptop.linked("desktop", "phone")
 
     run(test)
 
