@@ -41,7 +41,10 @@ class Port(Protocol):
         """The journal as it is on disk."""
 
     def save(self, journal: Journal) -> None:
-        """Make `journal` durable before returning; raises OSError, and then the one before is still there."""
+        """Make `journal` durable before returning; raises OSError, and then the one before is still there.
+
+        Raises Interrupted, with the one before still there too, where it would have had to wait and is to stop.
+        """
 
 
 class Why(enum.Enum):
@@ -228,7 +231,10 @@ class Executor:
         if self.cancel.is_set:
             return Waits(why=Why.CANCELLED, sentence="Stopped before it began.")
         started = _doubted(journal).start()
-        _save(port, None, started)
+        try:
+            _save(port, None, started)
+        except Interrupted:
+            return Waits(why=Why.CANCELLED, sentence="Stopped before it began.")
         if step.repeatable:
             return self._act(port, started, step)
         with self.cancel.on_interrupt():

@@ -76,6 +76,7 @@ def stored(
     where = folder or _folder(store, session)
     with _at_work(where, face) as workspace, StoredSession(store, me, session) as one:
         keeper = one.keeper
+        keeper.stop = stop
         keeper.owner.folder = workspace.folder
         keeper.captures = Captures(store, session, workspace.folder, last=keeper.workspace, say=face.notice)
         run = driven(one, here, workspace, face, stop, settle)

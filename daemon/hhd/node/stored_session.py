@@ -15,6 +15,7 @@ from dataclasses import replace
 from hashlib import sha256
 
 from hhd.base.errors import UserError
+from hhd.effects.cancel import Interrupted
 from hhd.identity.key import Identity
 from hhd.node import findings, listed_step
 from hhd.node.captures import Captures
@@ -31,6 +32,7 @@ from hhd.node.standing import Standing, Step
 from hhd.node.step_log import LOG
 from hhd.node.tally import Tally
 from hhd.node.transcripts import TRANSCRIPT
+from hhd.runtime.outcomes import StopFlag
 from hhd.store.checkpoints import Checkpoint
 from hhd.store.line import Line
 from hhd.store.store import Store
@@ -75,6 +77,8 @@ class StoreKeeper:
         self._lock = store.advance(session)
         self._ended: UserError | None = None
         self._running: EffectId | None = None
+        self.stop = StopFlag()
+        """Set, the session is to pause: a step that waits for what others know is left as it was."""
         self.captures: Captures | None = None
         """Of the folder it is at work in; None: checkpoints name the `workspace` that the one before named."""
         try:
@@ -150,7 +154,8 @@ class StoreKeeper:
         """Write `step` and what belongs to it in one transaction.
 
         Raises FencedError where another device took over, with a closing checkpoint written if one was owed; other
-        UserErrors with all as it was, except that an effect which may not be begun is kept as asked.
+        UserErrors with all as it was, except that an effect which may not be begun is kept as asked; Interrupted with
+        all as it was, where the session is to pause before the others were heard.
         """
         if self._ended is not None:
             raise self._ended
@@ -184,6 +189,8 @@ class StoreKeeper:
         if self._running == effect_id(self.session, step.standing.journal.settled):
             return
         while (refusal := self._doors.waits()) is not None and refusal.why is Why.WAKING:
+            if self.stop.is_set:
+                raise Interrupted
             time.sleep(WAKE_LOOK_SECONDS)  # Ten seconds at most; the others' answers come in within one, or not at all.
 
     def rest(self) -> None:

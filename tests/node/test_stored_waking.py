@@ -1,0 +1,90 @@
+"""A session of a device that just woke: its next command waits for what the others know, and a pause ends the wait."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from pathlib import Path
+from unittest import mock
+
+import pytest
+from tests.e2e.lab import call, needs_agent, says, text
+from tests.node.stored import Laptop
+from tests.node.test_run import Person
+
+from hhd.base.paths import config_folder, private_folder
+from hhd.node import opening
+from hhd.node.doors import Doors
+from hhd.node.ended import End, Ended
+from hhd.runtime.outcomes import StopFlag
+from hhd.store.check import Check
+from hhd_protocol.holding import Refusal, Why
+from hhd_protocol.ids import SessionId
+from hhd_protocol.journal import State
+
+pytestmark = needs_agent
+
+WAKING = Refusal(why=Why.WAKING, until_ms=10_000)
+LOOKS_MAX = 20
+"""One who has not noticed by then waits until the others answer."""
+
+
+@pytest.fixture
+def laptop(tmp_path: Path) -> Iterator[Laptop]:
+    made = Laptop(folder=tmp_path, script=[says(call("bash", command="echo x >> runs")), says(text("Done."))])
+    config = '[policy]\nallow = ["bash"]\n[policy.sandbox]\nuse = "off"\n'
+    (private_folder(config_folder()) / "config.toml").write_text(config)
+    made.here()  # Its script is written.
+    yield made
+    assert Check(made.store, read_data=True).run().findings == []
+    made.store.close()
+
+
+def go(laptop: Laptop, session: SessionId, stop: StopFlag) -> Ended:
+    """As a worker does."""
+    with opening.stored(
+        laptop.store,
+        laptop.me,
+        session,
+        folder=laptop.repo,
+        model=f"scripted:{laptop.folder / 's.jsonl'}",
+        face=Person(),
+        stop=stop,
+    ) as run:
+        ended = run.go()
+        if ended.end is End.INTERRUPTED:
+            pending = run.session.standing.journal.pending
+            assert pending is not None and (pending.op, pending.state) == ("tool", State.ASKED)
+        return ended
+
+
+def test_a_pause_ends_the_wait_of_who_woke_at_once_and_the_command_runs_when_it_goes_on(laptop: Laptop) -> None:
+    session, stop = laptop.create(), StopFlag()
+    looks = 0
+
+    def waits(_: Doors) -> Refusal:
+        nonlocal looks
+        looks += 1
+        assert looks < LOOKS_MAX, "it waits on, although it is to pause"
+        if looks == 3:  # It waits, indeed, when the wish comes.
+            stop.set()
+        return WAKING
+
+    with mock.patch.object(Doors, "waits", waits), mock.patch("hhd.node.stored_session.WAKE_LOOK_SECONDS", 0):
+        ended = go(laptop, session, stop)
+    assert (ended.end, ended.sentence) == (End.INTERRUPTED, "Paused.")
+    assert looks == 3 and not (laptop.repo / "runs").exists()
+    go(laptop, session, StopFlag())
+    assert (laptop.repo / "runs").read_text() == "x\n"
+
+
+def test_without_a_pause_it_waits_until_the_others_answered_and_then_runs(laptop: Laptop) -> None:
+    session = laptop.create()
+    answers = [WAKING] * 5 + [None]
+
+    def waits(_: Doors) -> Refusal | None:
+        assert not (laptop.repo / "runs").exists()
+        return answers.pop(0) if answers else None
+
+    with mock.patch.object(Doors, "waits", waits), mock.patch("hhd.node.stored_session.WAKE_LOOK_SECONDS", 0):
+        go(laptop, session, StopFlag())
+    assert answers == [] and (laptop.repo / "runs").read_text() == "x\n"
