@@ -16,7 +16,7 @@ from collections.abc import Callable, Iterable
 from tests.sim import mutants
 from tests.sim.mutants import Mutant
 
-_MACHINE, _WANTS, _CHAINS = (f"hhd_protocol.sync.{name}" for name in ("machine", "wants", "chains"))
+_MACHINE, _ROUNDS, _WANTS, _CHAINS = (f"hhd_protocol.sync.{name}" for name in ("machine", "rounds", "wants", "chains"))
 _WORLD = "tests.sim.sync_world"
 
 REQUIRED = (
@@ -83,7 +83,7 @@ MUTANTS: dict[str, Mutant] = {
     ),
     "sent is taken for had": Mutant(
         breaks="6, all have all",
-        module=_MACHINE,
+        module=_ROUNDS,
         old="        one.sent.clear()  # What was lost on the way, if anything was, is asked for now.",
         new="        pass",
     ),

@@ -18,7 +18,7 @@ from hhd_protocol.holding import Wish
 from hhd_protocol.ids import CheckpointId, DeviceId, Incarnation, ObjectName, SessionId, StatementId
 from hhd_protocol.limits import SYNC_AGAIN_MS
 from hhd_protocol.statements import Checkpoint, Record, Statement
-from hhd_protocol.sync import Chains, Sync, session_digest
+from hhd_protocol.sync import Chains, Sync, decode_message, encode_message, session_digest
 from hhd_protocol.sync.events import (
     Acknowledged,
     Answering,
@@ -54,8 +54,6 @@ from hhd_protocol.sync.messages import (
     Part,
     Statements,
     Want,
-    decode_message,
-    encode_message,
 )
 
 TWO = frozenset[DeviceId]

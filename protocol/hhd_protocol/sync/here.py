@@ -1,0 +1,81 @@
+"""What this device has, as far as the machine has to know: what each session comes to, and the chains of some."""
+
+from __future__ import annotations
+
+from collections import OrderedDict
+from collections.abc import Mapping
+
+from hhd_protocol.ids import CheckpointId, SessionId, StatementId
+from hhd_protocol.sync.chains import Chains
+from hhd_protocol.sync.events import Changed, Load, Loaded, Output
+from hhd_protocol.sync.messages import DIGEST_BYTES
+from hhd_protocol.sync.peer import Peer
+
+OPEN_SESSIONS_MAX = 64
+"""Sessions whose statements are held in memory: those that somebody works on, and those that are being compared."""
+
+
+class Here:
+    """The digests of all sessions here; chains of those that are *open*, and what waits for one to be."""
+
+    def __init__(self) -> None:
+        self.digests: dict[SessionId, bytes] = {}
+        self._pile: dict[SessionId, bytes] = {}
+        """Of sealed bytes, each in the place of a session."""
+        self._open: OrderedDict[SessionId, tuple[Chains, tuple[CheckpointId, ...]]] = OrderedDict()
+        self._loading: set[SessionId] = set()
+
+    def pile(self, names: Mapping[bytes, int]) -> None:
+        """Take note of the sealed bytes that are here, or would be, by what they are."""
+        self._pile = {SessionId(StatementId(name)): bytes([what]) * DIGEST_BYTES for name, what in names.items()}
+
+    def digests_for(self, one: Peer) -> Mapping[SessionId, bytes]:
+        """The digests of what a peer is to have."""
+        if one.sealed:
+            return self._pile
+        if not one.left_out:
+            return self.digests
+        return {session: digest for session, digest in self.digests.items() if session not in one.left_out}
+
+    def changed(self, event: Changed) -> None:
+        """A session grew, or went."""
+        session = event.session
+        if event.digest is None:
+            self.digests.pop(session, None)
+            self._open.pop(session, None)
+            return
+        self.digests[session] = event.digest
+        if (opened := self._open.get(session)) is not None:
+            for id, after in event.fresh.items():
+                opened[0].add(id, after)
+            self._open[session] = opened[0], event.lacking
+
+    def loaded(self, event: Loaded) -> None:
+        """A session is open from now on; those that nobody used for longest are not any more."""
+        self._loading.discard(event.session)
+        self._open[event.session] = Chains(event.after), event.lacking
+        self._open.move_to_end(event.session)
+        while len(self._open) > OPEN_SESSIONS_MAX:
+            self._open.popitem(last=False)
+
+    def opened(self, session: SessionId) -> tuple[Chains, tuple[CheckpointId, ...]]:
+        """The statements of a session, and its heads without content; none of one that is not here."""
+        found = self._open.get(session)
+        if found is None:
+            return Chains(), ()
+        self._open.move_to_end(session)
+        return found
+
+    def go_on(self, one: Peer) -> list[Output]:
+        """Do what waits for a peer, in order, as far as the sessions that it needs are open; ask for the next one."""
+        outputs: list[Output] = []
+        while one.waiting:
+            session, act = one.waiting[0]
+            if session is not None and session not in self._open and session in self.digests:
+                if session not in self._loading:
+                    self._loading.add(session)
+                    outputs.append(Load(session=session))
+                break
+            del one.waiting[0]
+            outputs += act()
+        return outputs

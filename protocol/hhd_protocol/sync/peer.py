@@ -1,0 +1,70 @@
+"""What one device knows of another one that it is linked to."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterable
+from dataclasses import dataclass, field
+
+from hhd_protocol.ids import CheckpointId, DeviceId, Incarnation, SessionId, StatementId
+from hhd_protocol.sync.budget import Budget
+from hhd_protocol.sync.events import Output, SendStatements
+
+
+@dataclass(kw_only=True)
+class Peer:
+    """What is known of one linked peer; gone with the link.
+
+    `level`: it said what it has, and `apart` are the sessions that it has otherwise and did not ask for yet. `grew`:
+    what was added while it was not level. `sent`: statements that went over and were not acknowledged. `bare`:
+    checkpoints of which it has no content yet, as far as is known. `waiting`: what is done when a session is loaded.
+    `given`: how often each object was asked for. `unbacked`: statements it gave since it last gave content.
+    """
+
+    id: DeviceId
+    left_out: frozenset[SessionId]
+    sealed: bool = False
+    incarnation: Incarnation | None = None
+    round: int = 0
+    answered: int = -1
+    holding: dict[SessionId | None, str] = field(default_factory=dict)
+    level: bool = False
+    apart: set[SessionId] = field(default_factory=set)
+    grew: dict[SessionId, list[StatementId]] = field(default_factory=dict)
+    sent: dict[SessionId, set[StatementId]] = field(default_factory=dict)
+    bare: dict[SessionId, set[CheckpointId]] = field(default_factory=dict)
+    waiting: list[tuple[SessionId | None, Callable[[], list[Output]]]] = field(default_factory=list)
+    given: dict[bytes, int] = field(default_factory=dict)
+    unbacked: int = 0
+    budget: Budget = field(default_factory=Budget)
+    asked_ms: int = 0
+
+    def has(self, session: SessionId) -> bool:
+        """Whether it said that all that is here of a session is durable there."""
+        if not self.level or session in self.left_out or session in self.apart:
+            return False
+        return not self.sent.get(session) and not self.bare.get(session)
+
+    def takes(self, session: SessionId) -> bool:
+        """Whether it takes the content of a session now."""
+        return None not in self.holding and session not in self.holding
+
+    def send(self, session: SessionId, ids: Iterable[StatementId], *, eager: bool = False) -> list[Output]:
+        """Return what sends it these statements of a session; they count as under way from now on."""
+        sending = tuple(ids)
+        if not sending:
+            return []
+        self.sent.setdefault(session, set()).update(sending)
+        return [SendStatements(peer=self.id, session=session, ids=sending, eager=eager)]
+
+    def acknowledged(
+        self, session: SessionId, statements: Iterable[StatementId], whole: Iterable[CheckpointId]
+    ) -> None:
+        """Note that it has these durably, of `whole` the content too."""
+        if (sent := self.sent.get(session)) is not None:
+            sent.difference_update(statements)
+            if not sent:
+                del self.sent[session]
+        if (bare := self.bare.get(session)) is not None:
+            bare.difference_update(whole)
+            if not bare:
+                del self.bare[session]
