@@ -402,7 +402,7 @@ def test_a_large_object_that_is_cut_in_the_middle_or_at_its_last_part_is_gone_on
         desktop, laptop = alice["desktop"], alice["laptop"]
 
         def nearly() -> bool:
-            return desktop.engine._parts.held_bytes > total - (left + 1) * SYNC_PART_BYTES
+            return desktop.engine._arrivals.parts.held_bytes > total - (left + 1) * SYNC_PART_BYTES
 
         assert not alice.pump(until=nearly)
         sent = laptop.engine.counted[desktop.id].sent

@@ -20,7 +20,8 @@ from hhd.node import programs, sessions
 from hhd.node.doors import Doors
 from hhd.node.group import Membership
 from hhd.node.signing import Pen
-from hhd.node.syncing_engine import Engine, Out
+from hhd.node.syncing_engine import Engine
+from hhd.node.syncing_out import Out
 from hhd.store.checkpoints import Checkpoint
 from hhd.store.line import Line
 from hhd.store.store import Limits, Store
@@ -100,9 +101,9 @@ class Person:
         """End the daemon of a device as a kill does, and start it again."""
         before = self[name]
         self.cut(name)
-        store = before.engine._store
-        if store is not None:
-            store.close()
+        held = before.engine._held
+        if held.is_open:
+            held.store.close()
         before.store.close()
         return self._open(name, **more)
 

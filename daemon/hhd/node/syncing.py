@@ -27,7 +27,8 @@ from hhd.node.lanes import Lane
 from hhd.node.members import members
 from hhd.node.registry import device_names
 from hhd.node.service import Verb
-from hhd.node.syncing_engine import Engine, Out
+from hhd.node.syncing_engine import Engine
+from hhd.node.syncing_out import Out
 from hhd.node.syncing_wishes import Wishes
 from hhd.store.store import Store
 from hhd.transports.link import Channel, Link, LinkError
@@ -395,7 +396,7 @@ class Syncing:
     def _coalesce(self) -> None:
         """Let content go, once in a while, or at once where nothing is to be spared."""
         frugal = self._coalescing()
-        self._engine.eager = not frugal
+        self._engine.coalesce(frugal)
         for way in self._ways.values():
             if not frugal or time.monotonic() - way.since > COALESCE_SECONDS:
                 way.since = time.monotonic()

@@ -12,10 +12,10 @@ from dataclasses import dataclass, field, replace
 
 from hhd.identity.key import Identity
 from hhd.node import findings, here, syncing_listing
-from hhd.node.lineages import lineage_of
 from hhd.node.members import Member, members
 from hhd.node.removal import TABLES
 from hhd.node.syncing_content import Content, Unsound, as_checkpoint
+from hhd.node.syncing_known import Judged
 from hhd.store.arrived import read_payload
 from hhd.store.checkpoints import Checkpoint
 from hhd.store.errors import BusyError, MissingError
@@ -31,7 +31,6 @@ from hhd_protocol.ids import (
     DeviceId,
     EpochId,
     FamilyId,
-    GroupRecordId,
     ObjectName,
     SessionId,
     Sha256,
@@ -40,17 +39,10 @@ from hhd_protocol.ids import (
 from hhd_protocol.limits import SYNC_STATEMENTS_MAX, SYNC_WANTS_MAX
 from hhd_protocol.lineage import Signed
 from hhd_protocol.objects import object_name
-from hhd_protocol.statements import Fact
 from hhd_protocol.sync.letters import Letter
 from hhd_protocol.sync.messages import Entry, Keys, Statements
 
 log = logging.getLogger(__name__)
-
-KNOWN_KEPT = 8
-"""Sessions whose statements are kept judged in memory: those that somebody works on."""
-
-_Of = tuple[bytes, GroupRecordId | None, int]
-"""What a judgement was made from: the session's revision, the group's root and how many records it has."""
 
 
 class Refused(FormatError):
@@ -85,7 +77,7 @@ class Intake:
 
     def __init__(self, store: Store, me: Identity, content: Content) -> None:
         self._store, self._me, self._content = store, me, content
-        self._known: dict[SessionId, tuple[_Of, Known]] = {}
+        self._known = Judged(store, me)
 
     # Keys
 
@@ -136,22 +128,22 @@ class Intake:
         try:
             with store.transaction():
                 first()
-                before = self._session_known(session)
+                before = self._known.of(session)
                 size = sum(len(one.raw) for one in kept) + sum(map(len, message.objects))
                 store.insist_on_room(size)
                 brought = {name for one in kept if isinstance(one.body, CheckpointBody) for name in one.body.objects}
                 for raw in message.objects:
                     if object_name(raw) in brought:
                         store.objects.put(raw)
-                of = self._group()
+                of = self._known.group()
                 taken, now = self._keep(peer, session, kept, payloads, before)
         except BaseException:
-            self._known.pop(session, None)
+            self._known.drop(session)
             raise
         if now is None:
-            self._known.pop(session, None)
+            self._known.drop(session)
         else:
-            self._remember(session, now, (taken.revision, *of))
+            self._known.keep(session, now, (taken.revision, *of))
         return taken
 
     def _keep(
@@ -212,12 +204,12 @@ class Intake:
             return Taken(session=session, revision=store.arrived.revision(session))
         with store.transaction():
             first()
-            now = self._session_known(session)
+            now = self._known.of(session)
             made = self._complete(session, now.view, bare)
             if made:
                 syncing_listing.show(store, session, now.view, changed=True)
-            revision, of = store.arrived.revision(session), self._group()
-        self._remember(session, now, (revision, *of))
+            revision, of = store.arrived.revision(session), self._known.group()
+        self._known.keep(session, now, (revision, *of))
         return Taken(session=session, revision=revision, whole=tuple(id for id in made if id not in now.view.held))
 
     def wanted(
@@ -244,11 +236,11 @@ class Intake:
 
     def view(self, session: SessionId) -> View:
         """Return what is known of a session means."""
-        return self._session_known(session).view
+        return self._known.of(session).view
 
     def forget(self) -> None:
         """Who is a member changed, or somebody else wrote: read all again."""
-        self._known.clear()
+        self._known.forget()
 
     # What stands behind it
 
@@ -262,34 +254,6 @@ class Intake:
         except MissingError:
             return False
         return True
-
-    def _group(self) -> tuple[GroupRecordId | None, int]:
-        """Something that changes with the records of the group: a revocation judges sessions anew."""
-        return self._store.group.root(), self._store.group.count()
-
-    def _session_known(self, session: SessionId) -> Known:
-        """Everything that is here of a session, judged; read anew where somebody else added to it, or to the group."""
-        of = self._store.arrived.revision(session), *self._group()
-        kept = self._known.get(session)
-        if kept is not None and kept[0] == of:
-            return kept[1]
-        known = self._members()
-        roles = {device: member.role for device, member in known.items()}
-        if self.has_session(session):
-            found = lineage_of(self._store, session, known).known
-        else:
-            facts: dict[StatementId, Fact] = {}
-            for one in self._store.statements.tombstones(session):
-                facts[one.id] = lineage.fact(one, _good(one, known))
-            found = Known(session=StatementId(session), members=roles, statements=facts)
-        self._remember(session, found, of)
-        return found
-
-    def _remember(self, session: SessionId, known: Known, of: _Of) -> None:
-        self._known.pop(session, None)
-        self._known[session] = of, known
-        while len(self._known) > KNOWN_KEPT:
-            self._known.pop(next(iter(self._known)))
 
     def _read(self, session: SessionId, entry: Entry, known: Mapping[DeviceId, Member]) -> Signed | None:
         """Read one statement; None where its signer is no member here: it comes again once the group's records did."""
@@ -396,8 +360,3 @@ class Intake:
             removed=True,
             fenced=True,
         )
-
-
-def _good(signed: Signed, known: Mapping[DeviceId, Member]) -> bool:
-    member = known.get(signed.body.by)
-    return member is not None and lineage.verify(signed, member.public)

@@ -1,0 +1,178 @@
+"""Content that comes in: put together of its parts, and kept in few transactions; what is acknowledged was durable."""
+
+from __future__ import annotations
+
+import logging
+from collections import Counter
+from functools import partial
+
+from hhd.base.errors import UserError
+from hhd.node.syncing_held import Held
+from hhd.node.syncing_letters import LettersIn
+from hhd.node.syncing_serving import EAGER_OBJECTS_MAX
+from hhd.node.syncing_statements import Fresh, StatementsIn
+from hhd.node.syncing_talk import Talk
+from hhd.store.errors import FullStoreError
+from hhd_protocol.errors import FormatError
+from hhd_protocol.ids import DeviceId, ObjectName, SessionId, Sha256
+from hhd_protocol.objects import SealedObject, object_name
+from hhd_protocol.sync.events import Arrived, Hold, Tick
+from hhd_protocol.sync.messages import MODULE, OBJECT, Absent, Part, Rebuild
+from hhd_protocol.sync.parts import Parts
+
+log = logging.getLogger(__name__)
+
+FULL = "its disk has no room left"
+FLUSH_BYTES = 8 * 1024 * 1024
+"""Objects that came are kept together: one durable write for so many bytes, or once a peer sent all it was asked."""
+UNASKED_BYTES_MAX = 64 * 1024 * 1024
+"""Content that a peer gives and was not asked for, on one link: two askings may cross, and that is all."""
+
+
+class Arrivals:
+    """Takes content into `held`; `objects`: those that came and are not kept yet, each with who sent it."""
+
+    def __init__(
+        self,
+        held: Held,
+        talk: Talk,
+        objects: dict[ObjectName, tuple[bytes, DeviceId]],
+        statements: StatementsIn,
+        letters: LettersIn,
+        *,
+        session_bytes_max: int | None,
+    ) -> None:
+        self._held, self._talk, self._statements, self._letters = held, talk, statements, letters
+        self._session_bytes_max = session_bytes_max
+        self.parts = Parts()
+        self._objects = objects
+        self._modules: dict[Sha256, tuple[bytes, DeviceId]] = {}
+        self._bytes = 0
+        self._eager: dict[ObjectName, bytes] = {}
+        self._unasked: Counter[DeviceId] = Counter()
+        self._bytes_of: Counter[SessionId] = Counter()
+
+    def linked(self, peer: DeviceId) -> None:
+        """A link is up."""
+        self._unasked.pop(peer, None)
+
+    def take(self, peer: DeviceId, part: Part) -> None:
+        """A part came; raises FormatError."""
+        machine = self._talk.machine
+        if machine.wants.asked(part.name) != peer:
+            self._unasked[peer] += len(part.content)
+            if self._unasked[peer] > UNASKED_BYTES_MAX:
+                raise FormatError("it gives what it was not asked for, without end")
+            return
+        whole = self.parts.add(part)
+        if whole is None:
+            return
+        session = machine.wants.session(part.name)
+        assert session is not None
+        self._weigh(session, len(whole))
+        if machine.peers[peer].sealed and (self._held.only_stores or part.what != OBJECT):
+            self._letters.take(peer, part.what, part.name, whole)
+            self._flush_if_due(peer)
+            self._letters.settle(peer)
+            return
+        if part.what == MODULE:
+            self._modules[Sha256(part.name)] = whole, peer
+        elif part.what == OBJECT:
+            _insist_on_object(ObjectName(part.name), whole)
+            self._objects[ObjectName(part.name)] = whole, peer
+        else:
+            raise FormatError("it gives something else than it was asked for")
+        self._bytes += len(whole)
+        self._flush_if_due(peer)
+
+    def take_recipe(self, peer: DeviceId, message: Rebuild) -> None:
+        """An object came as the difference to its parent; raises FormatError."""
+        raw = self._held.recipes.rebuilt(message)
+        name, wants = message.name, self._talk.machine.wants
+        wanted = wants.asked(name) == peer
+        if raw is None:
+            self._talk.send(peer, Absent(objects=(name,)))  # In this direction: send whole ones from now on.
+            wants.again(name)
+            self._talk.feed(Tick())
+            return
+        if wanted:
+            self._objects[name] = raw, peer
+            self._bytes += len(raw)
+            self.flush()
+        elif len(self._eager) < EAGER_OBJECTS_MAX:
+            self._eager[name] = raw
+
+    def eager(self) -> tuple[bytes, ...]:
+        """Return the objects that were made out of recipes for a checkpoint to come, and forget them."""
+        found = tuple(self._eager.values())
+        self._eager.clear()
+        return found
+
+    def drop(self) -> None:
+        """Forget the objects that came and are not kept: there is no room for them."""
+        self._objects.clear()
+        self._bytes = 0
+
+    def flush(self) -> None:
+        """Keep the objects that came, in one transaction, and the checkpoints that are whole with them."""
+        if not self._objects and not self._modules:
+            return
+        objects, modules = dict(self._objects), self._modules
+        self.drop()
+        self._modules = {}
+        sessions: dict[SessionId, DeviceId] = {}
+        held, store, machine = self._held, self._held.store, self._talk.machine
+        try:
+            with store.transaction():
+                store.insist_on_room(sum(len(raw) for raw, _ in objects.values()))
+                for name, (raw, peer) in objects.items():
+                    store.objects.put(raw)
+                    if (session := machine.wants.session(name)) is not None:
+                        sessions[session] = peer
+                for module, (raw, peer) in modules.items():
+                    if (session := machine.wants.session(module)) is not None:
+                        sessions[session] = peer
+                        held.content.take_module(module, store.session(session).family, raw[:32], raw[32:])
+                owned: dict[SessionId, list[Fresh]] = {}
+                taken = []
+                for session in sessions:
+                    own = owned.setdefault(session, [])
+                    bare = list(held.index.seen(store, session).bare)
+                    taken.append(held.intake.content(session, bare, partial(self._statements.catch_up, session, own)))
+        except FullStoreError as error:
+            log.warning("sync: nothing more is taken: %s", error)
+            self._talk.feed(Hold(why=FULL))
+            for dropped in (*objects, *modules):
+                machine.wants.again(dropped)
+            return
+        arrived: list[tuple[bytes, DeviceId]] = [(name, peer) for name, (_, peer) in objects.items()]
+        for came, peer in [*arrived, *((module, peer) for module, (_, peer) in modules.items())]:
+            self._talk.feed(Arrived(name=came, source=peer))
+        for one in taken:
+            self._statements.took(one, sessions[one.session], owned[one.session])
+
+    def has_room(self) -> bool:
+        """Whether there is room for more."""
+        try:
+            self._held.store.insist_on_room(FLUSH_BYTES)
+        except UserError:
+            return False
+        return True
+
+    def _flush_if_due(self, peer: DeviceId) -> None:
+        here = len(self._objects) + len(self._modules)
+        if self._bytes >= FLUSH_BYTES or self._talk.machine.wants.waits_for(peer) <= here:
+            self.flush()
+
+    def _weigh(self, session: SessionId, size: int) -> None:
+        """Stop at the size that a session may have here; who sends is told, and its session goes on."""
+        self._bytes_of[session] += size
+        most = self._session_bytes_max
+        if most is not None and self._bytes_of[session] > most:
+            self._talk.feed(Hold(why=f"it takes at most {most} bytes of one session", session=session))
+
+
+def _insist_on_object(name: ObjectName, raw: bytes) -> None:
+    if object_name(raw) != name:
+        raise FormatError("an object is not the one of its name")
+    SealedObject(raw)

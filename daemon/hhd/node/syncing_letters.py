@@ -1,0 +1,90 @@
+"""Sealed bytes that come over a link of which one end only stores: kept as they are there, opened at any other."""
+
+from __future__ import annotations
+
+import hashlib
+import logging
+
+from hhd.node.syncing_held import Held
+from hhd.node.syncing_intake import NoKeys, Taken
+from hhd.node.syncing_statements import STASHED_MAX, StatementsIn
+from hhd.node.syncing_talk import Talk
+from hhd_protocol.errors import FormatError
+from hhd_protocol.ids import DeviceId, ObjectName, Sha256
+from hhd_protocol.sync.events import Arrived, Lacking, Missing, Piled
+from hhd_protocol.sync.machine import NO_SESSION
+from hhd_protocol.sync.messages import LETTER, MODULE
+
+log = logging.getLogger(__name__)
+
+
+class LettersIn:
+    """Takes sealed bytes into `held`, and what letters say through `statements`."""
+
+    def __init__(self, held: Held, talk: Talk, statements: StatementsIn) -> None:
+        self._held, self._talk, self._statements = held, talk, statements
+        self._waiting: dict[bytes, bytes] = {}
+        """Letters that came before one that they stand on."""
+
+    def lacking(self, output: Lacking) -> None:
+        """Ask for what a peer of this kind has and is to be here."""
+        wanted, only_stores = self._held.sealed.wanted(output.names), self._held.only_stores
+        objects = tuple(map(ObjectName, wanted)) if only_stores else ()
+        letters = () if only_stores else tuple(map(Sha256, wanted))
+        self._talk.feed(Missing(session=NO_SESSION, objects=objects, modules=letters, source=output.peer))
+
+    def take(self, peer: DeviceId, what: int, name: bytes, raw: bytes) -> None:
+        """Sealed bytes came; raises FormatError."""
+        store, only_stores = self._held.store, self._held.only_stores
+        taken: list[Taken] = []
+        with store.transaction():
+            store.insist_on_room(len(raw))
+            if only_stores:
+                self._held.sealed.keep(what, name, raw)
+            elif hashlib.sha256(raw).digest() != name:
+                raise FormatError("sealed bytes are not those of their name")
+            elif what == MODULE and name in self._statements.modules:
+                module, session, epoch = self._statements.modules[name]
+                self._held.content.take_module(module, store.session(session).family, epoch, raw)
+                taken = [self._held.intake.content(session, list(self._held.index.seen(store, session).bare))]
+            elif what == LETTER:
+                taken = self._read(name, raw)
+        self._talk.feed(Arrived(name=name, source=peer))
+        for one in taken:
+            self._statements.took(one, peer)
+
+    def settle(self, peer: DeviceId) -> None:
+        """Say what is here now, once a peer gave all that it was asked for."""
+        if self._held.only_stores and not self._talk.machine.wants.waits_for(peer):
+            self._talk.feed(Piled(pile=self._held.sealed.pile(())))
+
+    def _read(self, name: bytes, raw: bytes) -> list[Taken]:
+        """Take in what a letter says, and others that waited for it.
+
+        Who keeps a letter cannot know what is in it, so nothing in it costs the link.
+        """
+        held = self._held
+        found: list[Taken] = []
+        waiting = {name: raw, **self._waiting}
+        self._waiting = {}
+        grew = True
+        while grew:
+            grew = False
+            for one, content in list(waiting.items()):
+                try:
+                    letter = held.sealed.read(content)
+                    taken = None if letter is None or letter.by == held.me.id else held.intake.letter(letter)
+                except (FormatError, NoKeys) as error:
+                    log.warning("sync: a letter is not read: %s", error)
+                    letter = taken = None
+                if taken is not None and not held.intake.has_session(taken.session) and not taken.removed:
+                    continue  # An earlier one has the record that created it.
+                del waiting[one]
+                held.store.piles.note_read(one)
+                if letter is not None and taken is not None:
+                    grew = True
+                    found.append(taken)
+                    for module, ref in letter.modules:
+                        self._statements.modules[ref.name] = module, letter.session, ref.epoch
+        self._waiting = dict(list(waiting.items())[-STASHED_MAX:])
+        return found

@@ -1,0 +1,118 @@
+"""Statements that come in, and what follows from what was taken in: what is told to peers, what is asked for."""
+
+from __future__ import annotations
+
+from collections import deque
+from collections.abc import Collection, Mapping, Sequence
+
+from hhd.node.syncing_held import Held
+from hhd.node.syncing_intake import NoKeys, Taken
+from hhd.node.syncing_talk import Talk
+from hhd_protocol.bodies import CheckpointBody
+from hhd_protocol.ids import CheckpointId, DeviceId, EpochId, ObjectName, SessionId, Sha256, StatementId
+from hhd_protocol.objects import SealedObject, object_name
+from hhd_protocol.sync.events import Arrived, Changed, Missing
+from hhd_protocol.sync.messages import AskKeys, Statements
+
+STASHED_MAX = 64
+"""Messages that wait for the keys of their session: they come in the next round otherwise."""
+
+Fresh = Mapping[StatementId, StatementId | None]
+"""Statements that are new here, each with the one that its signer signed before it."""
+
+
+class StatementsIn:
+    """Takes statements into `held`; `begun`: names of objects that came and are not kept yet."""
+
+    def __init__(self, held: Held, talk: Talk, begun: Collection[ObjectName]) -> None:
+        self._held, self._talk, self._begun = held, talk, begun
+        self._stashed: deque[tuple[DeviceId, Statements]] = deque(maxlen=STASHED_MAX)
+        self.modules: dict[bytes, tuple[Sha256, SessionId, EpochId]] = {}
+        """Of sealed modules that letters told of, by their names."""
+
+    def take(self, peer: DeviceId, message: Statements) -> None:
+        """Take statements, with the objects that came along."""
+        for raw in message.objects:
+            SealedObject(raw)
+        own: list[Fresh] = []
+        try:
+            taken = self._held.intake.statements(peer, message, lambda: self.catch_up(message.session, own))
+        except NoKeys:
+            self._stashed.append((peer, message))
+            self._talk.send(peer, AskKeys(session=message.session))
+            return
+        for raw in message.objects:
+            self._talk.feed(Arrived(name=object_name(raw), source=peer))
+        self.took(taken, peer, own)
+
+    def keys_came(self, session: SessionId) -> None:
+        """Take what waited for the keys of a session."""
+        for source, one in [one for one in self._stashed if one[1].session == session]:
+            self._stashed.remove((source, one))
+            self.take(source, one)
+
+    def catch_up(self, session: SessionId, own: list[Fresh]) -> None:
+        """Find what others on this device added to a session; within the transaction that adds to it."""
+        index, store = self._held.index, self._held.store
+        if index.is_behind(store, session) and index.holds(session):
+            own.append(index.news(store, session))
+
+    def took(self, taken: Taken, source: DeviceId | None, own: Sequence[Fresh] = ()) -> None:
+        """Tell of what was taken in, and ask for what it lacks."""
+        session, index, store = taken.session, self._held.index, self._held.store
+        for fresh in own:
+            if fresh:
+                self._talk.feed(self.changed(session, fresh, None, taken.revision))
+        if taken.removed:
+            index.reread(session)
+        else:
+            seen = index.seen(store, session)
+            with_content = set(store.checkpoint_ids(session)) if seen.bare or taken.fresh else set()
+            for id in taken.fresh:
+                signed = store.statements.get(session, id)
+                if signed is not None and isinstance(signed.body, CheckpointBody) and id not in with_content:
+                    seen.bare[CheckpointId(id)] = None
+            for one in [one for one in seen.bare if one in with_content]:
+                del seen.bare[one]
+            index.add(session, taken.fresh)
+        if taken.fresh or taken.whole or taken.durable or taken.removed:
+            self._talk.feed(self.changed(session, taken.fresh, source, taken.revision, taken))
+        if taken.fresh or taken.whole:
+            self._talk.out.changed.add(session)
+        if taken.fenced:
+            self._talk.out.fenced.add(session)
+        self._want(session, source)
+
+    def changed(
+        self, session: SessionId, fresh: Fresh, source: DeviceId | None, revision: bytes, taken: Taken | None = None
+    ) -> Changed:
+        """What the machine is told of a session that is otherwise here than before."""
+        index, store = self._held.index, self._held.store
+        seen = index.seen(store, session)
+        lacking: tuple[CheckpointId, ...] = ()
+        if seen.bare:
+            heads = self._held.intake.view(session).heads
+            lacking = tuple(sorted(one for one in seen.bare if one in heads))
+        digest = index.settle(store, session, lacking, revision)
+        return Changed(
+            session=session,
+            digest=digest,
+            fresh=fresh,
+            source=source,
+            whole=() if taken is None else taken.whole,
+            lacking=lacking,
+            durable=() if taken is None else taken.durable,
+        )
+
+    def _want(self, session: SessionId, source: DeviceId | None) -> None:
+        """Ask for what is missing of a session."""
+        seen = self._held.index.seen(self._held.store, session)
+        if not seen.bare:
+            return
+        objects, modules = self._held.intake.wanted(session, list(reversed(seen.bare)))
+        objects = [name for name in objects if name not in self._begun]
+        told = {digest: name for name, (digest, of, _) in self.modules.items() if of == session}
+        objects += [ObjectName(told[module]) for module in modules if module in told]
+        modules = [module for module in modules if module not in told]
+        if objects or modules:
+            self._talk.feed(Missing(session=session, objects=tuple(objects), modules=tuple(modules), source=source))
