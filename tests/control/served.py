@@ -114,7 +114,8 @@ class Served:
                 self._loop.call_soon_threadsafe(lambda: (act(), done.set()))
             except RuntimeError:
                 return
-            done.wait(10)
+            while not done.wait(0.05) and self._thread.is_alive():  # It may end before it comes to this.
+                pass
 
     def until(self, holds: Callable[[], object]) -> None:
         """Let the server go on until something holds."""

@@ -54,7 +54,7 @@ class Command:
         """Wait for its end; its exit status."""
         assert self.process.stdout is not None
         self.said += self.process.stdout.read().decode()
-        return self.process.wait(30)
+        return self.process.wait(60)
 
 
 def words(command: Command) -> str:
@@ -81,7 +81,7 @@ def test_two_devices_are_paired_by_two_commands_and_linked(lab: LabMaker) -> Non
             until(lambda: both_linked_to_one(laptop, desktop))
             assert shower.process.poll() is None and "used up" not in shower.said
             shower.process.terminate()
-            shower.process.wait(30)
+            shower.process.wait(60)
 
 
 def shown(host: Host, *words: str) -> tuple[Command, str]:

@@ -228,7 +228,7 @@ async def house(devices: list[Device]) -> AsyncIterator[House]:
             await made.kill(name)
 
 
-async def until(holds: Callable[[], bool], seconds: float = 12) -> None:
+async def until(holds: Callable[[], bool], seconds: float = 60) -> None:
     """Wait until something holds; it is looked at after every turn of the loop."""
     async with asyncio.timeout(seconds):
         while True:

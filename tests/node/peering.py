@@ -24,7 +24,7 @@ from hhd_protocol.ids import DeviceId
 from hhd_protocol.statements import Role
 
 NAMES = ("laptop", "desktop", "phone", "stranger")
-SECONDS = 20.0
+SECONDS = 60.0
 """After which a test gives up."""
 
 

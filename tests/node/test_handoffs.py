@@ -31,6 +31,7 @@ def three(tmp_path: Path) -> Iterator[list[Device]]:
     with (
         mock.patch.object(handoff_again, "AGAIN_SECONDS", 0.2),
         mock.patch.object(handoff_again, "LOOK_SECONDS", 0.05),
+        mock.patch.object(handoff_wishes, "REPLY_SECONDS", 60.0),
         mock.patch.object(handoff_admission, "_of_model", lambda *_: []),
         devices(tmp_path, SCRIPT, "laptop", "desktop", "tower", rules={"allow": []}) as made,
     ):

@@ -71,7 +71,7 @@ async def _killed_once_taken(two: list[Device], session: SessionId, seconds: flo
 
 def test_a_session_that_was_taken_and_not_begun_is_begun_by_the_next_daemon_alone(two: list[Device]) -> None:
     session = waiting(two[0])
-    assert asyncio.run(_killed_once_taken(two, session, 12)) == [session]
+    assert asyncio.run(_killed_once_taken(two, session, 60)) == [session]
 
 
 def test_a_daemon_that_does_not_go_on_after_its_start_is_noticed(two: list[Device]) -> None:

@@ -33,7 +33,7 @@ def two(tmp_path: Path) -> Iterator[list[Device]]:
     with (
         mock.patch.object(handoff_again, "AGAIN_SECONDS", 0.2),
         mock.patch.object(handoff_again, "LOOK_SECONDS", 0.05),
-        mock.patch.object(handoff_wishes, "REPLY_SECONDS", 1.0),
+        mock.patch.object(handoff_wishes, "REPLY_SECONDS", 60.0),
         mock.patch.object(handoff_admission, "_of_model", lambda *_: []),
         devices(tmp_path, SCRIPT, "laptop", "desktop", rules={"allow": []}) as made,
     ):
@@ -101,7 +101,8 @@ def test_a_session_that_is_gone_at_the_target_is_not_asked_for_for_ever_and_can_
     async def go() -> None:
         async with house(two) as home:
             at_ready(desktop, home.sites["desktop"].handoffs.turns, lose)
-            moved = await home.sites["laptop"].transfer(session, "desktop")
+            with mock.patch.object(handoff_wishes, "REPLY_SECONDS", 0.5):
+                moved = await home.sites["laptop"].transfer(session, "desktop")
             assert moved[-1].status == 5 and "hhd takeover" in moved[-1].way
             assert home.sites["desktop"].started == []
             control = laptop.control

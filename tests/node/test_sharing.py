@@ -48,9 +48,17 @@ class Shared:
             return document.device_name(ident(of))
 
     async def until_called(self, of: str, title: str) -> None:
-        async with asyncio.timeout(20):
+        async with asyncio.timeout(60):
             while self.names(of) != title:
                 await asyncio.sleep(0.02)
+
+    async def until_quiet(self) -> None:
+        """Wait until nothing was looked at for longer than a change takes to be passed on."""
+        async with asyncio.timeout(60):
+            before = -1
+            while before != self.opened_count:
+                before = self.opened_count
+                await asyncio.sleep(3 * SETTLE_SECONDS)
 
 
 async def two(house: House, folder: Path) -> tuple[Shared, Shared]:
@@ -100,7 +108,8 @@ def test_two_that_agree_read_their_marks_and_nothing_else(tmp_path: Path, monkey
         laptop.names("laptop", "the small one")
         await link(laptop, desktop)
         await desktop.until_called("laptop", "the small one")
-        await asyncio.sleep(3 * SETTLE_SECONDS)  # What they looked at on that link is over.
+        await laptop.until_quiet()  # What they looked at on that link is over.
+        await desktop.until_quiet()
         opened = []
         monkeypatch.setattr(registry, "opened", lambda store: opened.append(store))
         laptop.device.links[0].cut("the network failed")
