@@ -88,7 +88,11 @@ def test_a_bad_configuration_keeps_the_old_one_and_says_so(data: Path) -> None:
     configure("[store]\nkeep_days = 7\n")
     process = Told("up", "--json").json["process"]
     configure("[store]\nkeep_days = 8\n")
-    assert "read anew" in Told("restart", "--config").out
+    told = Told("restart", "--config").out
+    assert "read anew" in told and "hhd restart" not in told
+    configure("[store]\nkeep_days = 8\nbytes_max = 1000000000\n[sync]\nspare_battery = false\n")
+    told = Told("restart", "--config").out
+    assert "After hhd restart only: what is new of [store] bytes_max, [sync] spare_battery." in told
     configure("[store]\nkeep_day = 9\n")
     told = Told("restart", "--config")
     assert told.status == 3 and "keep_day" in told.err and "goes on with the configuration it had" in told.err

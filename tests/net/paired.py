@@ -14,7 +14,7 @@ from tests.net.lab import Host, Net
 from hhd.app import peering
 from hhd.identity.key import Identity
 from hhd.node import store, this_device
-from hhd.node.answers.peers import Peer
+from hhd.node.answers.peers import Around, Peer
 from hhd.node.group import Membership
 from hhd_protocol.crypto import device_text
 from hhd_protocol.statements import Role
@@ -57,10 +57,15 @@ def device(host: Host) -> str:
         return device_text(me.id)
 
 
-def peers(host: Host) -> dict[str, Peer]:
-    """What the daemon of a host says of others, by their names."""
+def around(host: Host) -> Around:
+    """What the daemon of a host says of others."""
     with mock.patch.dict(os.environ, host.environment, clear=True):
-        return {peer.name: peer for peer in peering.around().peers}
+        return peering.around()
+
+
+def peers(host: Host) -> dict[str, Peer]:
+    """The same, by their names."""
+    return {peer.name: peer for peer in around(host).peers}
 
 
 def linked(host: Host) -> set[str]:

@@ -2,13 +2,15 @@
 
 from __future__ import annotations
 
+import json
+import socket
 import time
 
 import pytest
 from tests.net.clocks import Clock
 from tests.net.conftest import LabMaker
 from tests.net.lab import Host
-from tests.net.paired import both_linked, linked, pair, peers, until
+from tests.net.paired import around, both_linked, linked, pair, peers, until
 
 pytestmark = pytest.mark.netns
 
@@ -21,11 +23,28 @@ def address(host: Host, other: str) -> str:
     return peers(host)[other].address.rpartition(":")[0]
 
 
+def port_set(host: Host, port: int) -> None:
+    """A person sets where a host listens, and lets the daemon that runs read it."""
+    (host.folder / "config").mkdir(exist_ok=True)
+    (host.folder / "config/config.toml").write_text(f"[links]\nport = {port}\n")
+    assert "read anew" in host.hhd("restart", "--config").stdout
+    until(lambda: {one.rpartition(":")[2] for one in around(host).listening} == {str(port)})
+
+
+def answers(host: str, port: int) -> bool:
+    """Whether somebody listens there."""
+    try:
+        socket.create_connection((host, port), timeout=10).close()
+    except ConnectionRefusedError:
+        return False
+    return True
+
+
 def test_two_that_are_paired_stay_linked_through_what_networks_do(lab: LabMaker) -> None:
     with lab("laptop", "desktop") as net:
         laptop, desktop = net["laptop"], net["desktop"]
         pair(net, "laptop", "desktop")
-        with laptop.daemon(), desktop.daemon():
+        with laptop.daemon() as process, desktop.daemon():
             until(lambda: both_linked(laptop, desktop))
             assert "desktop: linked at" in laptop.hhd("peer", "list").stdout
 
@@ -42,6 +61,12 @@ def test_two_that_are_paired_stay_linked_through_what_networks_do(lab: LabMaker)
             until(lambda: both_linked(laptop, desktop) and "78" in address(laptop, "desktop"))
             net.plug("laptop")
             assert both_linked(laptop, desktop)
+
+            port_set(laptop, 17555)
+            until(lambda: both_linked(laptop, desktop))
+            assert [desktop.call(answers, laptop.ip4, port) for port in (17555, 17470)] == [True, False]
+            told = laptop.hhd("status", "--json").stdout
+            assert json.loads(told)["process"] == process.pid  # Nothing was started anew.
 
 
 @pytest.mark.long

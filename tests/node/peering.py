@@ -13,8 +13,9 @@ from tests.transports.devices import device_named
 
 from hhd.node.address_book import AddressBook
 from hhd.node.dialling import Place
+from hhd.node.listening import Settings
 from hhd.node.members import Member
-from hhd.node.peers import Peers, Settings
+from hhd.node.peers import Peers
 from hhd.node.roll import Roll, Standing
 from hhd.transports.link import Channel, Link
 from hhd.transports.loopback import LoopbackTransport, Network
@@ -106,7 +107,7 @@ class House:
                 random=lambda count: bytes(count),
                 chance=random.Random(1).random,
                 now_ms=lambda: 1_000,
-                settings=Settings(multicast=False),
+                settings=lambda: Settings(multicast=False),
             )
             self.peers.on_linked(self.attend)
             self.peers.on_lost(lambda device: self.said.append(f"lost {named(device)}"))

@@ -71,6 +71,7 @@ def run(ready: Callable[[], None]) -> None:
         tending.noted.append(lambda: [syncs.trouble] if syncs.trouble else [])
         grouping.changed.append(peers.roll.refresh)
         tending.noted.append(peers.says)
+        tending.reloaded.append(peers.settings_changed)
     tending.known = frozenset(name for part in parts for name in part.verbs()) | {"status", "down"}
 
     changing = frozenset(name for part in parts for name, verb in part.verbs().items() if verb.changes)

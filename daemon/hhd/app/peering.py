@@ -9,7 +9,6 @@ from typing import TYPE_CHECKING, TypeVar
 from hhd.app import sessions
 
 if TYPE_CHECKING:
-    from hhd.base.config import LinksConfig
     from hhd.identity.key import Identity
     from hhd.node.answers.pairing import PairingStep
     from hhd.node.answers.peers import Around, Peer
@@ -32,23 +31,27 @@ def parts(me: Identity) -> tuple[Peers, Meeting, Sharing]:
     from hhd.node import store
     from hhd.node.group_verbs import own_name
     from hhd.node.lanes import Lane
+    from hhd.node.listening import Settings
     from hhd.node.meeting import Meeting
     from hhd.node.pairing import Pairing
-    from hhd.node.peers import Peers, Settings
+    from hhd.node.peers import Peers
     from hhd.node.peers_kept import KeptBook, KeptGroup
     from hhd.node.roll import Roll
     from hhd.node.sharing import Sharing
 
-    links = config.load().links
+    def settings() -> Settings:
+        links = config.load().links
+        return Settings(port=links.port or None, multicast=links.multicast)
+
     roll = Roll(me, KeptGroup(me, lambda: store.opened(me)))
     made = Peers(
         roll=roll,
         books=KeptBook(me, lambda: store.opened(me)),
-        transport=lambda: _transport(me, made, links),
+        transport=lambda: _transport(me, made),
         random=os.urandom,
         chance=random.SystemRandom().random,
         now_ms=_wall_ms,
-        settings=Settings(multicast=links.multicast),
+        settings=settings,
     )
     lane = Lane("pairing")
 
@@ -78,10 +81,10 @@ def _boot_ms() -> int:
     return int(Clocks().passing() * 1000)
 
 
-def _transport(me: Identity, peers: Peers, links: LinksConfig) -> Transport:
+def _transport(me: Identity, peers: Peers) -> Transport:
     import os
 
-    from hhd.base import log
+    from hhd.base import config, log
     from hhd.base.release import RELEASE
     from hhd.identity.certificates import link_certificate, peer_device
     from hhd.transports.stream import Own
@@ -93,8 +96,8 @@ def _transport(me: Identity, peers: Peers, links: LinksConfig) -> Transport:
         me.id,
         Certificate(certificate=made.certificate, key=made.key),
         peer_device,
-        Own(instance=os.urandom(16), hhd=RELEASE, bytes_per_second=lambda: links.bytes_per_second),
-        port=links.port or None,
+        Own(instance=os.urandom(16), hhd=RELEASE, bytes_per_second=lambda: config.load().links.bytes_per_second),
+        port=lambda: config.load().links.port or None,
         trusted=peers.roll.trusted,
         pairing_open=lambda: peers.pairing_open(),
         refused=lambda address, error: log.note("link_refused", address=address, state=error.why.value),

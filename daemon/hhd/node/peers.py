@@ -12,20 +12,20 @@ from __future__ import annotations
 import asyncio
 import contextlib
 from collections.abc import Callable, Mapping
-from dataclasses import dataclass
 from typing import Protocol
 
 from hhd.base import log
-from hhd.base.errors import RefusedError, UserError
+from hhd.base.errors import UserError
 from hhd.node.address_book import AddressBook, typed
 from hhd.node.answers.peers import Around, Fixed, Peer
 from hhd.node.beacon import Beacon, Told
 from hhd.node.dialling import Dial, Dialling, Outcome, Place
 from hhd.node.lanes import Lane
 from hhd.node.links import Attend, Handler, Links
+from hhd.node.listening import Listening, Settings
 from hhd.node.roll import Roll
 from hhd.node.service import Verb
-from hhd.transports.link import Link, LinkError, Listener, Transport, Why
+from hhd.transports.link import Link, LinkError, Transport, Why
 from hhd_protocol.crypto import device_text
 from hhd_protocol.ids import DeviceId
 
@@ -52,18 +52,11 @@ class Books(Protocol):
         """Return what the person calls devices, as far as they gave them names."""
 
 
-@dataclass(frozen=True, kw_only=True)
-class Settings:
-    """What a person set: whether to announce and to listen for announcements."""
-
-    multicast: bool = True
-
-
 class Peers:
     """See above; a part of the daemon.
 
     `transport` makes what links are made with, once there is somebody to link to. `now_ms`: the date, for showing;
-    `chance` and `random` are the dice.
+    `chance` and `random` are the dice; `settings`: what a person set last.
     """
 
     def __init__(
@@ -75,19 +68,25 @@ class Peers:
         random: Callable[[int], bytes],
         chance: Callable[[], float],
         now_ms: Callable[[], int],
-        settings: Settings | None = None,
+        settings: Callable[[], Settings] = Settings,
     ) -> None:
         self.roll, self._books, self._make_transport = roll, books, transport
-        self._settings, self._now_ms = settings or Settings(), now_ms
+        self._now_ms = now_ms
         self._machine = Dialling(roll.me.id, chance)
         self.beacon = Beacon(roll, Told(self._heard, self._gone, self._moved), random=random)
         self._book = AddressBook()
         self._lane = Lane("addresses")
         self._links = Links(roll, self)
         self._troubles: dict[DeviceId | Place, str] = {}
-        self._stir, self._wanted, self._open = asyncio.Event(), asyncio.Event(), asyncio.Event()
+        self._stir, self._wanted = asyncio.Event(), asyncio.Event()
         self._transport: Transport | None = None
-        self._listener: Listener | None = None
+        self._listening = Listening(
+            settings=settings,
+            transport=lambda: self.transport,
+            accept=self._came_in,
+            announces=self.beacon,
+            ending=self._cut_all,
+        )
         self._tasks: asyncio.TaskGroup | None = None
         self._stopping = self._pairing = False
         self._trouble = ""
@@ -119,7 +118,11 @@ class Peers:
 
     def says(self) -> tuple[str, ...]:
         """Sentences for `hhd status`."""
-        return (self._trouble,) if self._trouble else ()
+        return tuple(trouble for trouble in (self._trouble, self._listening.trouble) if trouble)
+
+    def settings_changed(self) -> None:
+        """A person set where to listen, or whether to announce, and may have set something else than before."""
+        self._listening.settings_changed()
 
     # For pairing
 
@@ -131,9 +134,8 @@ class Peers:
         self._stirred()
 
     async def listening(self) -> int:
-        """Return the port on which others reach this device, once that is so; 0 where it cannot be."""
-        await self._open.wait()
-        return 0 if self._listener is None else self._listener.addresses[0][1]
+        """As `Listening.port`."""
+        return await self._listening.port()
 
     def met(self, device: DeviceId, place: Place) -> None:
         """A device that was paired just now listens there."""
@@ -199,7 +201,7 @@ class Peers:
         async with asyncio.TaskGroup() as tasks:
             self._tasks = tasks
             try:
-                for one in (self._listen(), self._dial_all(), self._watch_sleep()):
+                for one in (self._listening.run(), self._dial_all(), self._watch_sleep()):
                     tasks.create_task(one)
                 await asyncio.get_running_loop().create_future()  # Until this is cancelled.
             finally:
@@ -264,23 +266,9 @@ class Peers:
 
     # What waits
 
-    async def _listen(self) -> None:
-        try:
-            self._listener = listener = await self.transport.listen(self._came_in)
-        except RefusedError as error:  # Others are dialled all the same.
-            log.fault("not_listening", error)
-            self._trouble = str(error)
-            self._listener = listener = None
-        self._open.set()
-        try:
-            await self.beacon.run(await self.listening(), multicast=self._settings.multicast)
-        finally:
-            self._listener = None
-            self._open.clear()
-            for link in self._links.held():
-                link.cut("nothing is left to be linked for")
-            if listener is not None:
-                await listener.close()
+    def _cut_all(self) -> None:
+        for link in self._links.held():
+            link.cut("nothing is left to be linked for")
 
     async def _watch_sleep(self) -> None:
         from hhd.discovery import waking
@@ -391,7 +379,7 @@ class Peers:
                 )
                 for place, owner in self._book.fixed.items()
             ),
-            listening=tuple(str(Place(*one)) for one in (self._listener.addresses if self._listener else ())),
+            listening=tuple(str(Place(*one)) for one in self._listening.addresses),
             trouble=self.beacon.trouble,
         )
 

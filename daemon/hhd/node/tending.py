@@ -24,6 +24,12 @@ DISK_FREE_BYTES_LOW = 512 * 1024 * 1024
 """Of the disk of the data: four times what the store leaves free by default."""
 
 _APPLIES = "It holds from now on, for what begins now; sessions that run keep what they began with."
+_AT_START = {
+    "store": ("free_bytes_min", "bytes_max"),
+    "identity": ("keyring",),
+    "sync": ("session_bytes_max", "spare_battery"),
+}
+"""What the daemon, or a part of it, uses as it was when it started."""
 
 
 class Tending:
@@ -108,8 +114,10 @@ class Tending:
 
     async def reload(self) -> Reloaded:
         """Read the configuration anew; raises RefusedError for a bad one, and the old one holds."""
+        before = config.load()
         self._reload()
-        return Reloaded(applies=_APPLIES)
+        later = ", ".join(_changed_at_start(before, config.load()))
+        return Reloaded(applies=f"{_APPLIES} After hhd restart only: what is new of {later}." if later else _APPLIES)
 
     def _reload(self) -> None:
         self._manager.reloading()
@@ -153,3 +161,13 @@ class Tending:
         self.asked.count(known, how, seconds)
         if error is not None:
             log.fault("request_failed", error, verb=known)
+
+
+def _changed_at_start(before: config.Config, after: config.Config) -> list[str]:
+    """What is set otherwise now, and used only by a daemon that starts."""
+    return [
+        f"[{table}] {key}"
+        for table, keys in _AT_START.items()
+        for key in keys
+        if getattr(getattr(before, table), key) != getattr(getattr(after, table), key)
+    ]

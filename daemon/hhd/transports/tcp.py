@@ -80,14 +80,14 @@ class TcpTransport:
         own: Own,
         *,
         hosts: tuple[str, ...] = ("::", "0.0.0.0"),
-        port: int | None = None,
+        port: int | Callable[[], int | None] | None = None,
         trusted: Trusted,
         pairing_open: PairingOpen = lambda: False,
         bounds: Bounds | None = None,
         clock: Callable[[], float] = slept_clock,
         refused: Callable[[str, LinkError], None] = lambda address, error: None,
     ) -> None:
-        """`port`: to listen on; None for the default one or, if that is taken, any; 0 for any.
+        """`port`: to listen on, asked each time if it can be called; None for the default or, if taken, any; 0 for any.
 
         `refused` is told of each connection that came in and got no link, with the address, for the log."""
         self.me, self.own, self.bounds, self.refused = me, own, bounds or Bounds(), refused
@@ -100,7 +100,8 @@ class TcpTransport:
 
     async def listen(self, accept: Accept) -> TcpListener:
         """See `Transport.listen`."""
-        return TcpListener(self, accept, sockets.listening(self._hosts, self._port))
+        port = self._port() if callable(self._port) else self._port
+        return TcpListener(self, accept, sockets.listening(self._hosts, port))
 
     async def dial(self, host: str, port: int, peer: DeviceId | None) -> StreamLink:
         """See `Transport.dial`; tries each address that `host` has."""
