@@ -27,10 +27,10 @@ long: $(STAMP)
 	$(BIN)/python -m pytest -n 2 -q -m 'long'
 
 sim: $(STAMP)
-	nice $(BIN)/python -m tests.sim --seeds 100000
-	nice $(BIN)/python -m tests.sim.handoff --seeds 20000
-	nice $(BIN)/python -m tests.sim.group --seeds 20000
-	nice $(BIN)/python -m tests.sim.sync_running --seeds 20000
+	nice $(BIN)/python -m tests.sim holding --seeds 100000
+	nice $(BIN)/python -m tests.sim handoff --seeds 20000
+	nice $(BIN)/python -m tests.sim group --seeds 20000
+	nice $(BIN)/python -m tests.sim sync --seeds 20000
 
 test-clients: $(STAMP)
 	$(BIN)/python -m pytest -n 2 -q -m 'clients'

@@ -93,7 +93,7 @@ KINDS: dict[tuple[int, str], tuple[str, ...]] = {
     ),
     (32, "peers keep what they believed of one that lost its data, and exchange without end"): (
         "node/test_syncing_engine.py::test_a_restored_store_is_told_what_it_had_and_waits_for_a_takeover",
-        "sim/test_sync_worlds.py::test_nothing_breaks_in_the_first_worlds_and_all_settle",
+        "sim/sync/test_sync_worlds.py::test_nothing_breaks_in_the_first_worlds_and_all_settle",
         "node/test_syncing_hostile.py::test_endless_asking_ends_the_link",
     ),
     (33, "one bundle is taken at two targets"): (

@@ -1,77 +1,57 @@
-"""Worlds run one after the other, and what they reached together."""
+"""Worlds of one kind run one after the other, and what they reached together."""
 
 from __future__ import annotations
 
+import json
+import subprocess
+import sys
 import traceback
 from collections import Counter
 from collections.abc import Callable, Iterable
 from dataclasses import dataclass, field
+from pathlib import Path
 
-from tests.sim.seeds import WIDE
-from tests.sim.world import World
+from tests.sim.kinds import Kind, Lived
 
-REAL_EVERY = 97
-"""Every so many worlds sign really: slow, and enough to show that the cheap ids hide nothing."""
-
-REQUIRED = (
-    "fork",
-    "takeover",
-    "tie",
-    "release in flight",
-    "revocation",
-    "mutual revocation",
-    "restore",
-    "wake alone",
-    "uncertain effect",
-    "already taken",
-    "closing",
-    "crash while an effect ran",
-    "death",
-    "evidence",
-    "held",
-    "message lost",
-    "number went back by a revocation",
-    "owner revoked",
-    "partition",
-    "refused: other-request",
-    "refused: rolled-back",
-    "refused: split",
-    "refused: stale",
-    "sealed",
-    "second run: a person asked for it",
-    "settled",
-    "takeover of a release in flight",
-    "unsynced writes lost",
-    "removal",
-    "removed",
-    "newer work outlives a removal",
-    "content comes later",
-    "refused: head-not-here",
-    "refused: removed",
-)
-"""What some world of a run must have reached, or the run shows less than it says."""
+ROOT = Path(__file__).parents[2]
 
 
 @dataclass
 class Tally:
-    """How many worlds reached each kind of event, and what fails in which."""
+    """How many worlds of a kind reached each sort of event, and what fails in which."""
 
+    kind: Kind
     reached: Counter[str] = field(default_factory=Counter)
     failures: dict[int, str] = field(default_factory=dict)
     worlds: int = 0
 
     def missing(self) -> list[str]:
-        return [what for what in REQUIRED if not self.reached[what]]
+        """What no world reached and one has to."""
+        return [what for what in self.kind.required if not self.reached[what]]
 
     def told(self) -> str:
-        lines = [f"{self.reached[what]:7} {what}" for what in REQUIRED]
-        lines += [f"{count:7} {what}" for what, count in sorted(self.reached.items()) if what not in REQUIRED]
-        return "worlds that reached\n" + "\n".join(lines)
+        """All counts in words."""
+        required = self.kind.required
+        lines = [f"{self.reached[what]:7} {what}" for what in required]
+        lines += [f"{count:7} {what}" for what, count in sorted(self.reached.items()) if what not in required]
+        return f"{self.worlds} worlds; so many reached\n" + "\n".join(lines)
+
+    def stories(self) -> str:
+        """The first failing world with all that happened in it, and how to see it again; empty where none fails."""
+        for seed, error in sorted(self.failures.items()):
+            story = run_world(self.kind, seed)[2].story()
+            return f"{story}\nseed {seed}: {error}\npython -m tests.sim {self.kind.name} {seed}"
+        return ""
+
+    def add(self, other: Tally) -> None:
+        self.reached.update(other.reached)
+        self.failures.update(other.failures)
+        self.worlds += other.worlds
 
 
-def run_world(seed: int) -> tuple[Counter[str], str | None, World]:
+def run_world(kind: Kind, seed: int) -> tuple[Counter[str], str | None, Lived]:
     """Run the world of `seed`; return what it reached, what does not hold (None: all holds), and the world."""
-    world = World(seed, real=seed % REAL_EVERY == REAL_EVERY - 1, wide=seed >= WIDE)
+    world = kind.make(seed)
     try:
         return world.run(), None, world
     except Exception as error:  # noqa: BLE001 whatever breaks is reported with its seed
@@ -79,15 +59,24 @@ def run_world(seed: int) -> tuple[Counter[str], str | None, World]:
         return world.reached, f"{error or type(error).__name__} ({where.name}:{where.lineno})", world
 
 
-def run_worlds(seeds: Iterable[int], go_on: Callable[[], bool] = lambda: True) -> Tally:
+def run_worlds(kind: Kind, seeds: Iterable[int], go_on: Callable[[], bool] = lambda: True) -> Tally:
     """Run the worlds of `seeds`, as long as `go_on` says so."""
-    tally = Tally()
+    tally = Tally(kind)
     for seed in seeds:
         if not go_on():
             break
-        reached, error, _ = run_world(seed)
+        reached, error, _ = run_world(kind, seed)
         tally.worlds += 1
-        tally.reached.update(reached.keys())
+        tally.reached.update({what: 1 for what, count in reached.items() if count})
         if error is not None:
             tally.failures[seed] = error
     return tally
+
+
+def caught(kind: Kind, name: str) -> dict[str, str | None]:
+    """Run the named seeds of a fault with the fault in the code, in a process of its own; what each said."""
+    command = [sys.executable, "-m", "tests.sim", kind.name, "--mutant", name, *map(str, kind.seeds[name])]
+    run = subprocess.run(command, capture_output=True, text=True, cwd=ROOT)
+    assert run.returncode in (0, 1) and run.stdout, run.stdout + run.stderr
+    found: dict[str, str | None] = json.loads(run.stdout)
+    return found

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from tests.sim.mutants import MUTANTS as OF_HOLDING
+from tests.sim.holding.mutants import MUTANTS as OF_HOLDING
 from tests.sim.mutants import Mutant
 
 _STAGES, _MACHINE = "hhd_protocol.handoff.stages", "hhd_protocol.handoff.machine"

@@ -1,0 +1,34 @@
+"""The worlds that sync, and what has to happen in some of them."""
+
+from __future__ import annotations
+
+from tests.sim.sync.world import SyncWorld
+
+REQUIRED = (
+    "message lost",
+    "message twice",
+    "out of order",
+    "partition",
+    "link cut in the middle",
+    "crash",
+    "unsynced writes lost",
+    "clock jumped",
+    "wake",
+    "full disk",
+    "restore",
+    "death",
+    "fork",
+    "takeover",
+    "release in flight",
+    "held",
+    "already taken",
+    "level at once",
+    "content sent along",
+    "content absent",
+    "all level",
+)
+RARE = frozenset[str]()
+
+
+def make(seed: int) -> SyncWorld:
+    return SyncWorld(seed)

@@ -1,0 +1,45 @@
+"""Hundreds of seeded worlds in which devices sync by the product's machine, whatever happens to links and disks."""
+
+from __future__ import annotations
+
+import time
+
+import pytest
+from tests.sim.kinds import SYNC
+from tests.sim.running import run_world, run_worlds
+
+ALWAYS, AT_MOST, BOX_SECONDS = 300, 600, 40
+"""Worlds that are run however slow the machine is; more of them while the box of time lasts."""
+LONG = range(10_000, 10_400)
+FOUND = {
+    282: "who answered once that it had not an object was never asked again, and nobody else came",
+    851: "a head whose content died with its device kept two that were level from saying so",
+}
+
+
+def test_nothing_breaks_in_the_first_worlds_and_all_settle() -> None:
+    end = time.monotonic() + BOX_SECONDS
+    tally = run_worlds(SYNC, range(ALWAYS))
+    tally.add(run_worlds(SYNC, range(ALWAYS, AT_MOST), lambda: time.monotonic() < end))
+    print(tally.told())
+    assert not tally.failures, tally.stories()
+    assert not set(tally.missing()) - SYNC.rare, tally.told()
+
+
+@pytest.mark.parametrize("seed", FOUND, ids=lambda seed: f"{seed}: {FOUND[seed]}")
+def test_worlds_that_broke_once_hold(seed: int) -> None:
+    tally = run_worlds(SYNC, [seed])
+    assert not tally.failures, tally.stories()
+
+
+@pytest.mark.long
+def test_nothing_breaks_in_more_worlds() -> None:
+    tally = run_worlds(SYNC, LONG)
+    print(tally.told())
+    assert not tally.failures, tally.stories()
+    assert not tally.missing(), tally.told()
+
+
+def test_a_world_is_the_same_each_time() -> None:
+    one, other = run_world(SYNC, 96), run_world(SYNC, 96)
+    assert one[2].story() == other[2].story() and one[0] == other[0]
