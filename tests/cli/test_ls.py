@@ -10,6 +10,7 @@ import os
 import pty
 import subprocess
 import sys
+import time
 import unicodedata
 from pathlib import Path
 
@@ -22,12 +23,16 @@ from hhd.base.errors import RefusedError
 from hhd.cli import _by_click, lines, quick, run, telling
 from hhd.node import listing, overview, registry
 from hhd.node.answers.device import Device
+from hhd.node.freshness import Reach, Spread
 from hhd.node.listing import Listed, State
 from hhd.node.overview import Overview
 from hhd.node.store import opened
 from hhd.store import locks
 from hhd.store.catalogue import CATALOGUE
+from hhd.store.freshness import Fresh, Reached
+from hhd_protocol.codec import encode
 from hhd_protocol.crypto import device_text
+from hhd_protocol.errors import FormatError
 from hhd_protocol.ids import CheckpointId, DeviceId, SessionId, StatementId
 
 HOSTILE = (
@@ -293,3 +298,91 @@ def test_both_readers_agree_wherever_the_quick_one_reads(rest: list[str]) -> Non
 )
 def test_only_what_is_beyond_doubt_is_read_without_click(words: str, read: bool) -> None:
     assert (quick.parse(words.split()) is not None) == read
+
+
+def _spread(capsys: pytest.CaptureFixture[str], *words: str) -> list[str]:
+    """The cells of the list after STATE, by line."""
+    head, *rows = _ls(capsys, *words)[0]
+    cells = [" ".join(head.split()[3:-2]), *[" ".join(line.split()[4:-2]) for line in rows]]
+    assert len(head.split()[3:-2]) == (3 if "--devices" in words else 1)
+    return cells
+
+
+def test_a_list_says_which_devices_have_the_newest_and_how_far_others_are(capsys: pytest.CaptureFixture[str]) -> None:
+    desktop, tower = DeviceId(b"\x02" * 32), DeviceId(b"\x03" * 32)
+    _make(5, folder="/x")
+    assert "NEWEST" not in _ls(capsys)[0][0] and "HERE" not in _ls(capsys, "--devices")[0][0], "it is the only device"
+    assert json.loads(_ls(capsys, "--json")[0][0])["sessions"][0]["devices"] == []
+    now_ms = time.time_ns() // 1_000_000
+    head = CheckpointId(StatementId(b"\x07" * 32))
+    with opened() as store, store.transaction():
+        store.freshness.note_devices([desktop, tower])
+        registry.opened(store).name_device(desktop, "desktop")
+        registry.opened(store).name_device(tower, "tower")
+        level, behind = Reached(7, now_ms - 7_200_500, head, b"x"), Reached(4, now_ms - 7_200_500, head)
+        for number, (lacking, *reached) in enumerate(
+            [
+                (0, level, level),
+                (0, level, behind),
+                (2, level, behind),
+                (0, behind, behind),
+                (0, level, Reached(kept_back=True)),
+            ]
+        ):
+            store.freshness.put(_id(number), Fresh(lacking, dict(enumerate(reached))))
+            listed = listing.get(store, _id(number))
+            assert listed is not None
+            store.catalogue.put(_id(number), listed._replace(checkpoints=7).encoded())
+    assert _spread(capsys) == [
+        "NEWEST",
+        "here, desktop",
+        "here; 2 behind",
+        "desktop; 2 behind",
+        "here, desktop; tower -3",
+        "all",
+    ]
+    assert _spread(capsys, "--devices") == [
+        "HERE desktop tower", "all all kept back", "all -3 2h -3 2h", "-2 all -3 2h", "all all -3 2h", "all all all",
+    ]  # fmt: skip
+    told = {one["title"]: one for one in json.loads(_ls(capsys, "--json")[0][0])["sessions"]}
+    one = told["session 2"]
+    assert one["checkpoints"] == 7 and [each["behind"] for each in one["devices"]] == [2, 0, 3]
+    assert [each["name"] for each in one["devices"][1:]] == ["desktop", "tower"] and one["devices"][0]["here"]
+    tower_of = one["devices"][2]
+    assert tower_of["head"] == head.hex() and 7_200_500 <= tower_of["age_ms"] < 7_300_000
+    assert [each["behind"] for each in told["session 0"]["devices"]] == [0, 0, 0], "also of those that are everywhere"
+
+
+def test_a_clock_that_was_set_back_makes_no_age(capsys: pytest.CaptureFixture[str]) -> None:
+    _make(1)
+    with opened() as store, store.transaction():
+        store.freshness.note_devices([DeviceId(b"\x02" * 32)])
+        store.freshness.put(_id(0), Fresh(0, {0: Reached(0, time.time_ns() // 1_000_000 + 86_400_000)}))
+        listed = listing.get(store, _id(0))
+        assert listed is not None
+        store.catalogue.put(_id(0), listed._replace(checkpoints=3).encoded())
+    assert json.loads(_ls(capsys, "--json")[0][0])["sessions"][0]["devices"][1]["age_ms"] is None
+    assert " -3 " in _ls(capsys, "--devices")[0][1] and " -3 0s" not in _ls(capsys, "--devices")[0][1]
+
+
+def test_a_long_name_of_a_device_leaves_room_and_is_shown_as_text() -> None:
+    found = Overview(
+        [Listed(id=_id(0), title="t", owner=DeviceId(b"\x01" * 32), checkpoints=3)],
+        {b"\x02" * 16: "\x1b[31m" + "x" * 60},
+        DeviceId(b"\x01" * 32),
+        others=[DeviceId(b"\x02" * 32)],
+        spread={_id(0): Spread(0, (Reach(3),))},
+    )
+    for by_device in (False, True):
+        for width in (40, 80, None):
+            rows = lines.table(found, now_ms=0, width=width, by_device=by_device)
+            assert not any("\x1b" in row for row in rows) and all(width is None or len(row) <= width for row in rows)
+    assert "here; \\x1b" in lines.table(found, now_ms=0, width=120)[1]
+
+
+def test_an_entry_from_before_checkpoints_were_counted_is_read() -> None:
+    one = Listed(id=_id(0), title="t", owner=DeviceId(b"\x01" * 32), left_out=0, checkpoints=9)
+    for fields in (1, 2):
+        assert listing.decoded(encode(one.row[:-fields])) == one._replace(checkpoints=0)
+    with pytest.raises(FormatError):
+        listing.decoded(encode(one.row[:-3]))

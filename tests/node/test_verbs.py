@@ -61,7 +61,9 @@ def daemon(opened: Any = sessions.control_here) -> Iterator[Path]:
 
         verbs = Verbs(
             opened=opened,
-            overview=lambda query, with_archived: overview.overview(query, with_archived=with_archived),
+            overview=lambda query, with_archived, exact: overview.overview(
+                query, with_archived=with_archived, exact=exact
+            ),
             lanes=lanes,
         )
         done = Table({"status": Verb(status, False), "down": Verb(down, True)}, verbs.verbs())

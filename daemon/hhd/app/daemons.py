@@ -42,8 +42,8 @@ def run(ready: Callable[[], None]) -> None:
     workers = Workers(opened=sessions.control_here, lanes=lanes)
     verbs = Verbs(
         opened=sessions.control_here,
-        overview=lambda query, with_archived: overview.overview(
-            query, with_archived=with_archived, at_work=workers.at_work
+        overview=lambda query, with_archived, exact: overview.overview(
+            query, with_archived=with_archived, exact=exact, at_work=workers.at_work
         ),
         lanes=lanes,
     )

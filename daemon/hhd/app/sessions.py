@@ -85,14 +85,14 @@ def import_from(path: Path, *, passphrase_fd: int | None, module: Path | None) -
         return verbs.import_capsule(raw, path, passphrase=words, module=wasm)
 
 
-def listed(query: str, *, with_archived: bool) -> Overview:
-    """The sessions of this device that `query` means, newest first."""
+def listed(query: str, *, with_archived: bool, exact: bool = False) -> Overview:
+    """The sessions of this device that `query` means, newest first; `exact`: with where each of them is."""
     link = daemon_link()
     if link is not None:
         from hhd.node import listed
 
         with link:
-            return listed.asked(link, query, with_archived=with_archived)
+            return listed.asked(link, query, with_archived=with_archived, exact=exact)
     from hhd.node import overview
 
-    return overview.overview(query, with_archived=with_archived)
+    return overview.overview(query, with_archived=with_archived, exact=exact)

@@ -22,24 +22,27 @@ ID_BYTES = 4
 """Of an id in a list, as 8 letters: 32 bits tell one person's sessions apart."""
 
 STATE_CHARS_MAX, DEVICE_CHARS_MAX, FOLDER_CHARS_MAX, TITLE_CHARS_MIN = 34, 16, 32, 16
+NEWEST_CHARS_MAX = 28
 DEVICE_NAME_CHARS = 72
 _PIPED_TITLE_CHARS = 40
 _DAY_MS, _DAYS_MAX = 86_400_000, 1000
 _AGES = ((60, 1, "s"), (3600, 60, "m"), (86400, 3600, "h"), (86400 * _DAYS_MAX, 86400, "d"))
 
 
-def ls(query: str, *, with_archived: bool, as_json: bool) -> int:
-    """Print the sessions that `query` means and return the exit status."""
+def ls(query: str, *, with_archived: bool, by_device: bool = False, as_json: bool) -> int:
+    """Print the sessions that `query` means and return the exit status; `by_device`: how far each device is."""
     gc.disable()  # Ten thousand lines are many objects and no cycles, and the process ends with them.
-    found = sessions.listed(query, with_archived=with_archived)
+    found = sessions.listed(query, with_archived=with_archived, exact=by_device or as_json)
     if as_json:
         import json
 
-        told = [_fields(one, found) for one in found.sessions]
+        now_ms = time.time_ns() // 1_000_000
+        told = [_fields(one, found, now_ms) for one in found.sessions]
         print(json.dumps({"sessions": told, "archived": found.archived, "questions": found.questions}))
         return 0
     if found.sessions:
-        write("\n".join(table(found, now_ms=time.time_ns() // 1_000_000, width=terminal_columns())) + "\n")
+        now_ms = time.time_ns() // 1_000_000
+        write("\n".join(table(found, now_ms=now_ms, width=terminal_columns(), by_device=by_device)) + "\n")
     said = []
     if not found.sessions:
         said.append(
@@ -75,8 +78,8 @@ def terminal_columns() -> int | None:
         return 80
 
 
-def table(found: Overview, *, now_ms: int, width: int | None) -> list[str]:
-    """Return the lines of the list; `width`: columns there are, None for any."""
+def table(found: Overview, *, now_ms: int, width: int | None, by_device: bool = False) -> list[str]:
+    """Return the lines of the list; `width`: columns there are, None for any; `by_device`: a column a device."""
     if not found.sessions:
         return []
     # A column at a time, since ten thousand lines are made in the time that importing takes.
@@ -88,6 +91,7 @@ def table(found: Overview, *, now_ms: int, width: int | None) -> list[str]:
         ["TITLE", *_titles(shown, columns_of["title"])],
         ["STATE", *_states(shown, columns_of["state"])],
         ["DEVICE", *[devices[one] for one in columns_of["owner"]]] if len(devices) > 1 else [],
+        *_spread(found, now_ms, by_device=by_device),
         ["AGE", *_ages(columns_of["at_ms"], now_ms)],
         ["FOLDER", *_shown(_folders(columns_of["folder"], home))],
     ]
@@ -97,6 +101,8 @@ def table(found: Overview, *, now_ms: int, width: int | None) -> list[str]:
     sizes[2] = min(sizes[2], STATE_CHARS_MAX)
     if len(devices) > 1:
         sizes[3] = min(sizes[3], DEVICE_CHARS_MAX)
+    for place in range(3 + (len(devices) > 1), len(cells) - 2):
+        sizes[place] = min(sizes[place], NEWEST_CHARS_MAX)
     if width is None:
         sizes[1] = min(sizes[1], _PIPED_TITLE_CHARS)
     else:
@@ -220,7 +226,20 @@ def device_called(name: str, id: str, *, here: bool) -> str:
     return short(name, DEVICE_NAME_CHARS) or "-".join(id.split("-")[:2])
 
 
-def _fields(one: Listed, found: Overview) -> dict[str, object]:
+def _spread(found: Overview, now_ms: int, *, by_device: bool) -> list[list[str]]:
+    """The columns that say where sessions are; none without other devices."""
+    if not found.others:
+        return []
+    from hhd.cli import whereabouts
+
+    names = [_device(one, found) for one in found.others]
+    spread = [found.spread.get(one.id) for one in found.sessions]
+    if by_device:
+        return whereabouts.by_device(spread, names, now_ms)
+    return [whereabouts.newest(spread, names)]
+
+
+def _fields(one: Listed, found: Overview, now_ms: int) -> dict[str, object]:
     from hhd_protocol.crypto import device_text
 
     return {
@@ -242,4 +261,18 @@ def _fields(one: Listed, found: Overview) -> dict[str, object]:
         "turns": one.turns,
         "at_ms": one.at_ms,
         "folder": one.folder,
+        "checkpoints": one.checkpoints,
+        "devices": _devices(one, found, now_ms),
     }
+
+
+def _devices(one: Listed, found: Overview, now_ms: int) -> list[dict[str, object]]:
+    """How far each device is with a session; empty without others."""
+    if (spread := found.spread.get(one.id)) is None:
+        return []
+    from hhd.cli import whereabouts
+    from hhd_protocol.crypto import device_text
+
+    ids = [device_text(device) for device in (found.device, *found.others)]
+    names = [found.names.get(device[:16]) for device in (found.device, *found.others)]
+    return whereabouts.fields(spread, ids, names, now_ms)

@@ -40,12 +40,14 @@ def parse(words: list[str]) -> Callable[[], int] | None:
 
 def _ls(words: list[str]) -> Callable[[], int] | None:
     query = [word for word in words if not word.startswith("-")]
-    if len(query) > 1 or not {word for word in words if word.startswith("-")} <= {"--all", "--json"}:
+    if len(query) > 1 or not {word for word in words if word.startswith("-")} <= {"--all", "--json", "--devices"}:
         return None
     from hhd.cli import lines
 
-    as_json, with_archived = "--json" in words, "--all" in words
-    return lambda: lines.ls(query[0] if query else "", with_archived=with_archived, as_json=as_json)
+    as_json, with_archived, by_device = "--json" in words, "--all" in words, "--devices" in words
+    return lambda: lines.ls(
+        query[0] if query else "", with_archived=with_archived, by_device=by_device, as_json=as_json
+    )
 
 
 def _call(verb: str, file: Path, given: dict[str, str], as_json: bool) -> int:

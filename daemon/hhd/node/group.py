@@ -15,7 +15,7 @@ from typing import TypedDict, TypeVar
 from hhd.base.errors import RefusedError
 from hhd.identity.key import Identity
 from hhd.node.lineages import lineage_of
-from hhd.node.members import Member, group_of, members
+from hhd.node.members import Member, group_of, members, note_others
 from hhd.store.errors import DamagedStoreError, MissingError
 from hhd.store.store import Store
 from hhd_protocol.crypto import device_id
@@ -241,6 +241,7 @@ class Membership:
         fresh = [record for record in records if record.id not in here]
         group = resolve([*here.values(), *fresh], root=root)
         self._store.group.append((record.raw for record in fresh), root=root, era=group.era)
+        note_others(self._store, self._me)
         return group
 
     def _tell(self) -> None:

@@ -7,10 +7,13 @@ from __future__ import annotations
 
 import enum
 import functools
-from collections.abc import Iterable, Iterator, Mapping
+from collections.abc import Iterable, Iterator, Mapping, Sequence
+from types import MappingProxyType
 from typing import TYPE_CHECKING, NamedTuple, cast
 
 from hhd.base.errors import UserError
+from hhd.node import freshness
+from hhd.node.freshness import Spread
 from hhd_protocol.codec import Value, decode_own, encode
 from hhd_protocol.errors import FormatError, NewerVersionError
 from hhd_protocol.ids import CheckpointId, DeviceId, SessionId
@@ -49,10 +52,11 @@ class Listed(NamedTuple):
     one compete. `picked`: the head a person prefers. `at_ms`: wall clock of the last change, for showing only.
     `waiting`: what for, in words. `folder`: where it works, a hint. `opening`: the first words of the session, its
     title until a person gave it one. `asked`: how many facts two devices gave without knowing of each other.
-    `left_out`: how many of the heads are archived.
+    `left_out`: how many of the heads are archived. `checkpoints`: how many are here, content and all.
 
-    `title` (once a person gave one), `archived`, `picked`, `asked` and `left_out` are the shared document's: `put` sets
-    them from there, whatever it is given. A title given to `put` is taken for the opening.
+    `title` (once a person gave one), `archived`, `picked`, `asked` and `left_out` are the shared document's, and
+    `checkpoints` is the store's: `put` sets them from there, whatever it is given. A title given to `put` is taken for
+    the opening.
     """
 
     id: SessionId
@@ -71,6 +75,7 @@ class Listed(NamedTuple):
     opening: str = ""
     asked: int = 0
     left_out: int = 0
+    checkpoints: int = 0
 
     @property
     def heads_shown(self) -> int:
@@ -97,11 +102,16 @@ class Listed(NamedTuple):
         return encode(self._replace(**texts).row)  # type: ignore[arg-type]
 
 
-_KINDS = (int, bytes, str, str, str, bytes, int, int, bool, bytes, int, int, str, str, str, int, int)
+_KINDS = (int, bytes, str, str, str, bytes, int, int, bool, bytes, int, int, str, str, str, int, int, int)
 _STATE = 4
 """Where the state is in an entry."""
 _FIELDS = tuple(frozenset({kind, type(None)} if place == 9 else {kind}) for place, kind in enumerate(_KINDS))
 """What each field of an entry may be: its version, then the fields of `Listed`, of which only `picked` may be none."""
+
+
+_FIRST_FIELDS = len(_FIELDS) - 2
+_LATER = [0] * len(_FIELDS)
+"""What fields come to in entries that were written before there were those."""
 
 
 def decoded(raw: bytes) -> Listed:
@@ -138,8 +148,9 @@ def of_rows(entries: list[Value]) -> Iterator[Listed]:
     if any(row and type(row[0]) is int and row[0] > VERSION for row in rows):
         raise NewerVersionError("an entry of the catalogue was written by a newer hhd")
     if set(map(len, rows)) != {len(_FIELDS)}:
-        # Those that were written before heads could be archived end one field earlier.
-        rows = [[*row, 0] if len(row) == len(_FIELDS) - 1 else row for row in rows]
+        # Those that were written before checkpoints were counted end one field earlier, and before heads could be
+        # archived, two.
+        rows = [[*row, *_LATER[len(row) :]] if len(row) >= _FIRST_FIELDS else row for row in rows]
     if set(map(len, rows)) != {len(_FIELDS)}:
         raise FormatError("an entry of the catalogue has other fields than it was written with")
     columns = list(zip(*rows, strict=True))
@@ -165,7 +176,8 @@ def clipped(text: str, bytes_max: int) -> str:
 class Overview(NamedTuple):
     """Sessions, newest first; `names` of devices by the first half of their ids; how many `questions` are open.
 
-    `device`: this one. `archived`: how many were left out for being archived.
+    `device`: this one. `archived`: how many were left out for being archived. `others`: this person's other devices
+    that are to have sessions. `spread`: where sessions are; what is not in it is on all of them as it is here.
     """
 
     sessions: list[Listed]
@@ -173,6 +185,8 @@ class Overview(NamedTuple):
     device: DeviceId
     questions: int = 0
     archived: int = 0
+    others: Sequence[DeviceId] = ()
+    spread: Mapping[SessionId, Spread] = MappingProxyType({})
 
     def value(self) -> Value:
         """Return the same as a value of a message (`spec/control.md`, Lists)."""
@@ -182,13 +196,22 @@ class Overview(NamedTuple):
             "device": self.device,
             "questions": self.questions,
             "archived": self.archived,
+            "others": list(self.others),
+            "spread": encode(freshness.to_value(self.spread)),
         }
 
     @classmethod
     def of(cls, value: Value) -> Overview:
         """Return what `value` gave; raises FormatError, NewerVersionError."""
         match value:
-            case {"rows": bytes(raw), "names": dict(names), "device": bytes(device), **counts}:
+            case {
+                "rows": bytes(raw),
+                "names": dict(names),
+                "device": bytes(device),
+                "others": list(others),
+                "spread": bytes(spread),
+                **counts,
+            }:
                 rows = decode_own(raw)  # Checked by columns: in canonical form or not, each says one thing only.
             case _:
                 raise FormatError("the list is none")
@@ -197,15 +220,28 @@ class Overview(NamedTuple):
         sessions = list(of_rows(rows)) if rows else []
         if counts.keys() != {"questions", "archived"} or set(map(type, counts.values())) != {int}:
             raise FormatError("the list has other fields than it should have")
+        if set(map(type, others)) - {bytes}:
+            raise FormatError("the other devices of the list are none")
         if set(map(type, names)) - {bytes} or set(map(type, names.values())) - {str}:
             raise FormatError("the names in the list are none")
         questions, archived = cast(int, counts["questions"]), cast(int, counts["archived"])
-        return cls(sessions, cast(dict[bytes, str], names), DeviceId(device), questions, archived)
+        return cls(
+            sessions,
+            cast(dict[bytes, str], names),
+            DeviceId(device),
+            questions,
+            archived,
+            [DeviceId(cast(bytes, one)) for one in others],
+            freshness.of_value(decode_own(spread), len(others)),
+        )
 
 
-def asked(link: Connection, query: str, *, with_archived: bool) -> Overview:
-    """Return the sessions that `query` means, asked of the daemon at the other end of `link`."""
-    given: dict[Value, Value] = {"query": _sendable(query), "with_archived": with_archived}
+def asked(link: Connection, query: str, *, with_archived: bool, exact: bool) -> Overview:
+    """Return the sessions that `query` means, asked of the daemon at the other end of `link`.
+
+    `exact`: with where each of them is.
+    """
+    given: dict[Value, Value] = {"query": _sendable(query), "with_archived": with_archived, "exact": exact}
     try:
         return Overview.of(link.ask("sessions", given, changes=False))
     except FormatError as error:

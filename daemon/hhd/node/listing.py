@@ -77,7 +77,11 @@ def _with_facts(store: Store, listed: Listed) -> Listed:
     """`listed` with all that the shared document says of it."""
     from hhd.node import head_facts
 
-    return facts(store, listed.id).over(listed)._replace(left_out=head_facts.left_out(store, listed.id))
+    return (
+        facts(store, listed.id)
+        .over(listed)
+        ._replace(left_out=head_facts.left_out(store, listed.id), checkpoints=store.checkpoints_count(listed.id))
+    )
 
 
 def get(store: Store, session: SessionId) -> Listed | None:

@@ -6,7 +6,7 @@ import operator
 from collections.abc import Mapping
 from typing import TYPE_CHECKING
 
-from hhd.node import listing
+from hhd.node import freshness, listing
 from hhd.node.listed import Listed, State
 from hhd.node.listed import Overview as Overview
 from hhd.node.registry import device_names, is_behind
@@ -21,16 +21,23 @@ if TYPE_CHECKING:
     from hhd.store.store import Store
 
 
-def overview(query: str = "", *, with_archived: bool = False, at_work: frozenset[SessionId] = frozenset()) -> Overview:
+def overview(
+    query: str = "",
+    *,
+    with_archived: bool = False,
+    exact: bool = False,
+    at_work: frozenset[SessionId] = frozenset(),
+) -> Overview:
     """Return the sessions of this device that `query` means: a part of title, folder, program, state or device.
 
-    `at_work`: sessions that are known to run, though what they do has not come to a step yet.
+    `exact`: with where each of them is, and not only those that are not everywhere. `at_work`: sessions that are known
+    to run, though what they do has not come to a step yet.
     Nothing is made where there is no store. Raises LostKeyError, DamagedStoreError.
     """
     me = known_identity()
     if me is None:
         return Overview([], {}, DeviceId(b""))
-    found = _quickly(me.seed) or _wholly()
+    found = _quickly(me.seed, exact=exact) or _wholly(exact=exact)
     if at_work:
         for place, one in enumerate(found.sessions):
             if one.state is State.PAUSED and one.id in at_work:
@@ -38,7 +45,7 @@ def overview(query: str = "", *, with_archived: bool = False, at_work: frozenset
     return _meant(found, query.casefold(), with_archived)
 
 
-def _quickly(seed: bytes) -> Overview | None:
+def _quickly(seed: bytes, *, exact: bool = False) -> Overview | None:
     """Read the lists alone; None where something in them is missing, behind or damaged."""
     lists = Lists.open(store_folder(), seed=seed)
     if lists is None:
@@ -50,22 +57,25 @@ def _quickly(seed: bytes) -> Overview | None:
                     return None
                 raw, count = lists.catalogue.entries(), lists.sessions_count()
                 names, questions = device_names(lists.shared)
-            if len(raw) != count:
-                return None
-            sessions = _now(listing.decoded_all(raw.values()), lists)
+                if len(raw) != count:
+                    return None
+                sessions = listing.decoded_all(raw.values())
+                others, spread = freshness.read(lists.freshness, sessions, exact=exact)
+            sessions = _now(sessions, lists)
         except (DamagedStoreError, FormatError):
             return None
-        return Overview(sessions, names, lists.device, questions)
+        return Overview(sessions, names, lists.device, questions, others=others, spread=spread)
 
 
-def _wholly() -> Overview:
+def _wholly(*, exact: bool) -> Overview:
     """Open the whole store and mend what the lists lack."""
     from hhd.node.store import opened
 
     with opened() as store:
         sessions = _now(listing.listed(store), store)
         names, questions = device_names(store.shared)
-        return Overview(sessions, names, store.device, questions)
+        others, spread = freshness.read(store.freshness, sessions, exact=exact)
+        return Overview(sessions, names, store.device, questions, others=others, spread=spread)
 
 
 def _now(sessions: list[Listed], store: Lists | Store) -> list[Listed]:
@@ -83,7 +93,8 @@ def _meant(found: Overview, query: str, with_archived: bool) -> Overview:
         sessions = [one for one in sessions if _means(one, query, devices)]
     shown = sessions if with_archived else [one for one in sessions if not one.archived]
     shown.sort(key=_AT_MS, reverse=True)
-    return found._replace(sessions=shown, archived=len(sessions) - len(shown))
+    spread = {one.id: where for one in shown if (where := found.spread.get(one.id)) is not None}
+    return found._replace(sessions=shown, archived=len(sessions) - len(shown), spread=spread)
 
 
 _AT_MS = operator.itemgetter(Listed._fields.index("at_ms"))

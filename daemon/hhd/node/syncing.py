@@ -46,6 +46,8 @@ LOOK_SECONDS = 2.0
 """How often it is looked whether another process wrote to the store; a step of a session here is told at once."""
 LOOK_SHARE = 20
 """Of its own time, a look takes at most the twentieth part."""
+NOTE_SECONDS = 2.0
+"""How often what was learnt of other devices is written down for lists: a crash takes no more than that of it."""
 COALESCE_SECONDS = 30.0
 """How long content waits on battery or a metered network: then it goes together."""
 
@@ -141,6 +143,7 @@ class Syncing:
         self._seen_ms: dict[DeviceId, int] = {}
         self._worked = time.monotonic()
         self._looked, self._look_cost = time.monotonic(), 0.0
+        self._noted = time.monotonic()
         self.trouble = ""
         self.wished: list[Callable[[], None]] = []
         """Called when a wish was written into the shared document."""
@@ -237,6 +240,8 @@ class Syncing:
             await self._act(self._engine.ticked)
         if time.monotonic() - self._looked > max(LOOK_SECONDS, LOOK_SHARE * self._look_cost):
             await self._look()
+        if time.monotonic() - self._noted > NOTE_SECONDS and self._engine.freshness.waits:
+            await self._note()
         if time.monotonic() - self._worked > REST_SECONDS:
             await self._rest()
 
@@ -251,6 +256,12 @@ class Syncing:
         await self._act(self._engine.piled)
         self._worked = worked  # Looking is no work: the store may rest.
         self._look_cost = time.monotonic() - begin
+
+    async def _note(self) -> None:
+        """Write down for lists what was learnt of other devices."""
+        self._noted = time.monotonic()
+        with contextlib.suppress(UserError):  # Nothing rests on it, and it is tried again.
+            await self._lane.do(self._engine.note_freshness)
 
     # What happens elsewhere
 

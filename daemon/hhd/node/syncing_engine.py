@@ -16,7 +16,9 @@ from dataclasses import replace
 from typing import Protocol
 
 from hhd.identity.key import Identity
+from hhd.node.members import note_others
 from hhd.node.syncing_arrivals import FULL, Arrivals
+from hhd.node.syncing_freshness import Freshness
 from hhd.node.syncing_held import Held
 from hhd.node.syncing_intake import Intake
 from hhd.node.syncing_keys import KeysTold
@@ -85,6 +87,8 @@ class Engine:
             self._held, self._talk, begun, self._statements, self._letters, session_bytes_max=session_bytes_max
         )
 
+        self.freshness = Freshness(self.machine, self._held.index)
+
     # What stands behind it
 
     @property
@@ -114,6 +118,8 @@ class Engine:
     def rest(self) -> None:
         """Let go of the store: what holds it open all day stops its repair."""
         self._serving.rest()
+        if self._held.is_open:
+            self.note_freshness()
         self._held.rest()
 
     # What happens
@@ -121,7 +127,9 @@ class Engine:
     def open(self) -> Out:
         """Look at all sessions; nothing else may be asked before."""
         index, store = self._held.index, self.store
+        note_others(store, self._me)
         bare = index.open(store)
+        self.freshness.touched(bare)
         out = self._happens(happenings.Opened(digests=index.digests))
         self._left_out(self._me.id)  # What is found is kept: who links is not kept waiting for it.
         for session in bare:  # What was under way when the process before ended.
@@ -136,12 +144,14 @@ class Engine:
         left_out = self._left_out(peer)
         if not sealed:
             return self._happens(happenings.Linked(peer=peer, left_out=left_out))
+        self.freshness.piled()
         out = self._happens(happenings.Piled(pile=self._held.sealed.pile(left_out)))
         return out.join(self._happens(happenings.Linked(peer=peer, left_out=left_out, sealed=True)))
 
     def piled(self) -> Out:
         """Look what a store-only device is to have by now, or has."""
         out = Out()
+        self.freshness.piled()
         for one in list(self.machine.peers.values()):
             if one.sealed:
                 out.join(self._happens(happenings.Piled(pile=self._held.sealed.pile(one.left_out))))
@@ -151,6 +161,7 @@ class Engine:
         """The link is gone."""
         self._serving.lost(peer)
         self._arrivals.flush()
+        self.note_freshness()
         return self._happens(happenings.Lost(peer=peer))
 
     def heard(self, peer: DeviceId, raw: bytes) -> Out:
@@ -233,6 +244,11 @@ class Engine:
             if self._screen is not None and self._screen.leaves_out(self.store, peer, session):
                 one.left_out |= {session}
 
+    def note_freshness(self) -> None:
+        """Write down for lists what was learnt of other devices."""
+        if self.freshness.waits:
+            self.freshness.keep(self.store)
+
     def hold(self, why: str, session: SessionId | None = None) -> Out:
         """Take no content now, of `session` or of any; empty: again."""
         return self._happens(happenings.Hold(why=why, session=session))
@@ -265,9 +281,11 @@ class Engine:
     def _happens(self, event: Event) -> Out:
         """Give the machine an event, do what it says, and return what is left to do for who has the network."""
         try:
-            return self._talk.happens(event)
+            out = self._talk.happens(event)
         finally:
             self._held.trim()
+        self.freshness.touched(out.changed)
+        return out
 
     def _carry(self, output: Output) -> None:
         """Do what the machine says."""
@@ -293,6 +311,7 @@ class Engine:
                 talk.out.answered.add(peer)
             case happenings.Acknowledged():
                 self._keys.acknowledged(output)
+                self.freshness.acknowledged(output)
             case happenings.Cut(peer=peer, why=why):
                 log.warning("sync: the link to device %s ends: %s", peer.hex()[:16], why)
                 self._serving.lost(peer)

@@ -123,6 +123,11 @@ class Index:
                 if known.chains.add(id, after):
                     known.after[id] = after
 
+    def lacking(self, session: SessionId) -> int | None:
+        """Return of how many checkpoints the content is not here; None while the session is not in memory."""
+        known = self._seen.get(session)
+        return None if known is None else len(known.bare)
+
     def is_behind(self, store: Store, session: SessionId) -> bool:
         """Whether somebody added to a session since it was last told of."""
         return self.revisions.get(session) != store.arrived.revision(session)

@@ -23,7 +23,7 @@ def show(store: Store, session: SessionId, view: View, *, changed: bool) -> None
     )
     if changed or before is None:
         now = _with_content(store, session, view, now)
-    if now != before:
+    if changed or now != before:  # Content counts checkpoints, whatever else it changes.
         listing.put(store, now)
 
 

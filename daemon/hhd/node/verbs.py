@@ -34,7 +34,7 @@ Open = Callable[[], AbstractContextManager[ControlService]]
 class Verbs:
     """The verbs on sessions as a part of the daemon: `opened` gives them, `overview` the list of sessions."""
 
-    def __init__(self, *, opened: Open, overview: Callable[[str, bool], Overview], lanes: Lanes) -> None:
+    def __init__(self, *, opened: Open, overview: Callable[[str, bool, bool], Overview], lanes: Lanes) -> None:
         self._opened, self._overview, self._lanes = opened, overview, lanes
         self._exports = 0
 
@@ -54,8 +54,8 @@ class Verbs:
     async def stop(self) -> None:
         """What is being done is done."""
 
-    async def _sessions(self, query: str, with_archived: bool) -> Value:
-        return await self._lanes.lists.do(lambda: self._overview(query, with_archived).value())
+    async def _sessions(self, query: str, with_archived: bool, exact: bool = False) -> Value:
+        return await self._lanes.lists.do(lambda: self._overview(query, with_archived, exact).value())
 
     async def _plain(self, verb: str, /, **given: Any) -> Any:
         def act() -> Any:

@@ -39,8 +39,8 @@ VALUE_BYTES_MAX = 8192
 class Catalogue:
     """One catalogue of a store, kept in its rows: the one of `CATALOGUE`, or of another table."""
 
-    def __init__(self, rows: Rows, table: str = CATALOGUE) -> None:
-        self._rows, self._table = rows, table
+    def __init__(self, rows: Rows, table: str = CATALOGUE, *, block_values: int = BLOCK_VALUES) -> None:
+        self._rows, self._table, self._block_values = rows, table, block_values
 
     def put(self, session: SessionId, value: bytes) -> None:
         """Set what is shown of a session, in the caller's transaction if there is one.
@@ -57,7 +57,7 @@ class Catalogue:
                 block = {}
             new = session not in block
             self._write(number, {**block, session: value})
-            if new and len(block) >= BLOCK_VALUES:
+            if new and len(block) >= self._block_values:
                 self._split(count)
 
     def get(self, session: SessionId) -> bytes | None:
@@ -112,7 +112,7 @@ class Catalogue:
         kept = list(entries)
         with self._rows.transaction():
             self._rows.cut(self._table, b"", 0)
-            count = -(-len(kept) * 3 // (2 * BLOCK_VALUES))  # Two thirds full, as they are by splitting.
+            count = -(-len(kept) * 3 // (2 * self._block_values))  # Two thirds full, as they are by splitting.
             blocks: list[dict[SessionId, bytes]] = [{} for _ in range(count)]
             for session, value in kept:
                 assert len(value) <= VALUE_BYTES_MAX

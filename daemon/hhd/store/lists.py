@@ -14,6 +14,7 @@ from hhd.store import locks
 from hhd.store.catalogue import Catalogue
 from hhd.store.database import FILE, Database
 from hhd.store.errors import DamagedStoreError
+from hhd.store.freshness import Freshness
 from hhd.store.group import GroupDocument
 from hhd.store.note import note_is_current
 from hhd.store.rows import Rows
@@ -32,6 +33,7 @@ class Lists:
         self._lock_key, self.device = derive(seed, "locks"), device_id(public_key(seed))
         self._rows = Rows(database, derive(seed, "store"), os.urandom)
         self.catalogue, self.shared = Catalogue(self._rows), GroupDocument(self._rows, os.urandom)
+        self.freshness = Freshness(self._rows)
 
     @classmethod
     def open(cls, folder: Path, *, seed: bytes) -> Lists | None:

@@ -25,6 +25,7 @@ from hhd.store.database import FILE, OBJECTS, ROWS, Database
 from hhd.store.errors import BusyError, DamagedStoreError, MissingError
 from hhd.store.families import FAMILY
 from hhd.store.folders import Folders
+from hhd.store.freshness import FRESHNESS
 from hhd.store.note import FORMAT_FILE, note_device
 from hhd.store.objects import row_number, tally_name
 from hhd.store.rows import BLOCK_ENTRIES, Rows
@@ -217,6 +218,9 @@ def _rebuild(store: Store, result: Repaired) -> None:
                     store.rows.cut(table, scope, 0)
                     store.shared.show(b"")
                     result.done.append("the catalogue of sessions was emptied; the next list makes it again")
+                elif lost and table == FRESHNESS:
+                    store.rows.cut(table, scope, 0)
+                    result.done.append("what other devices have was forgotten; they say it again when they are linked")
                 elif lost and table not in (DIRECTORY, CHECKPOINTS, ITEMS):
                     whose = f"session {scope.hex()[:16]}" if scope else "the store"
                     result.lost.append(f"{lost} of {length} rows of {table} of {whose}")

@@ -28,6 +28,7 @@ from hhd.store.checkpoints import Checkpoint, decode_checkpoint, record_of, refs
 from hhd.store.database import Database
 from hhd.store.errors import BusyError, DamagedStoreError, MissingError, ThinnedError
 from hhd.store.families import Families, Family
+from hhd.store.freshness import Freshness
 from hhd.store.group import GroupDocument
 from hhd.store.group_records import GroupRecords
 from hhd.store.image_writer import ImageWriter
@@ -114,6 +115,7 @@ class Store:
         self.modules = Modules(self)
         self.shelf = Shelf(self)
         self.arrived, self.piles = Arrived(self), Piles(self)
+        self.freshness = Freshness(self.rows)
 
     @classmethod
     def open(
@@ -211,6 +213,7 @@ class Store:
             self.rows.delete(SESSION, b"", session)
             self.rows.delete(CAME, b"", session)
             self.catalogue.remove(session)
+            self.freshness.forget(session)
             left = [one for one in self.sessions() if one != session]
             self.rows.relist(DIRECTORY, b"", [bytes(one) for one in left])
             if not any(self.session(one).family == family for one in left):
@@ -286,6 +289,10 @@ class Store:
     def checkpoint_ids(self, session: SessionId) -> list[CheckpointId]:
         """Return the ids of a session's checkpoints in the order they came."""
         return [CheckpointId(StatementId(entry)) for entry in self.rows.listing(CHECKPOINTS, session)]
+
+    def checkpoints_count(self, session: SessionId) -> int:
+        """Return how many checkpoints of a session are here, without reading the list."""
+        return self.rows.listing_length(CHECKPOINTS, session)
 
     def checkpoint(self, checkpoint: CheckpointId) -> Checkpoint:
         """Return a checkpoint; raises MissingError."""

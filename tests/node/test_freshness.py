@@ -1,0 +1,186 @@
+"""Lists say which devices have how much of each session, as these said it themselves, also without a daemon."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import pytest
+from tests.node.wired import Person, Role, Work, person
+from tests.store.conftest import Memory
+
+from hhd.node import listing
+from hhd.node.freshness import Reach, Spread, of_value, read, to_value
+from hhd.store.freshness import FRESHNESS
+from hhd.store.objects import row_number
+from hhd_protocol.errors import FormatError
+from hhd_protocol.ids import CheckpointId, SessionId
+
+
+def spread(people: Person, name: str, session: SessionId) -> Spread:
+    """What the list of a device says of a session now."""
+    one = people[name]
+    one.engine.note_freshness()
+    listed = listing.change(one.store, session)
+    _, found = read(one.store.freshness, [listed], exact=True)
+    apart = read(one.store.freshness, [listed], exact=False)[1]
+    assert (session in apart) == (not found[session].level or any(each.kept_back for each in found[session].reached))
+    return found[session]
+
+
+def test_a_device_is_behind_by_what_came_after_the_newest_checkpoint_it_has(tmp_path: Path) -> None:
+    with person(tmp_path, "laptop", "desktop", "tower") as alice:
+        session = alice.create("laptop")
+        work = Work(alice, "laptop", session, Memory(20))
+        work.step()
+        count = len(alice["laptop"].store.checkpoint_ids(session))
+        assert spread(alice, "laptop", session) == Spread(0, (Reach(count), Reach(count))), "nobody said anything"
+        alice.link("laptop", "desktop")
+        assert alice.pump()
+        places = alice["laptop"].store.freshness.places()
+        desktop = list(places).index(alice["desktop"].id)
+        made = work.step()
+        assert alice.pump()
+        reached = spread(alice, "laptop", session).reached
+        assert (reached[desktop].behind, reached[desktop].head) == (0, made) and reached[desktop].at_ms > 0
+        assert reached[1 - desktop] == Reach(count + 1), "the tower was never linked"
+        alice.cut("laptop")
+        for _ in range(3):
+            last = work.step()
+        reached = spread(alice, "laptop", session).reached
+        assert (reached[desktop].behind, reached[desktop].head) == (3, made)
+        alice.restart("laptop")
+        assert spread(alice, "laptop", session).reached[desktop][::2] == (3, made), "it is kept"
+        alice.link("laptop", "desktop")
+        assert alice.pump()
+        reached = spread(alice, "laptop", session).reached
+        assert (reached[desktop].behind, reached[desktop].head) == (0, last)
+
+
+def test_who_only_received_knows_that_the_giver_has_it(tmp_path: Path) -> None:
+    with person(tmp_path, "laptop", "desktop") as alice:
+        session = alice.create("laptop")
+        Work(alice, "laptop", session, Memory(20)).step()
+        alice.link("laptop", "desktop")
+        assert alice.pump()
+        assert spread(alice, "desktop", session).reached[0].behind == 0
+        assert spread(alice, "desktop", session).level
+
+
+def test_content_that_is_elsewhere_only_is_what_this_device_lacks(tmp_path: Path) -> None:
+    with person(tmp_path, "laptop", "desktop") as alice:
+        session = alice.create("laptop")
+        work = Work(alice, "laptop", session, Memory(20))
+        work.step()
+        alice.link("laptop", "desktop")
+        assert alice.pump()
+        alice.do("desktop", lambda engine: engine.hold("its person paused it"))
+        assert alice.pump()
+        work.step()
+        work.step()
+        assert alice.pump()
+        assert spread(alice, "desktop", session).lacking == 2
+        found = spread(alice, "laptop", session)
+        assert found.lacking == 0 and found.reached[0].behind == 2
+        alice.do("desktop", lambda engine: engine.hold(""))
+        assert alice.pump()
+        assert spread(alice, "desktop", session).level and spread(alice, "laptop", session).level
+
+
+def test_a_device_whose_store_was_wiped_has_nothing_any_more(tmp_path: Path) -> None:
+    with person(tmp_path, "laptop", "desktop") as alice:
+        session = alice.create("laptop")
+        Work(alice, "laptop", session, Memory(20)).step()
+        alice.link("laptop", "desktop")
+        assert alice.pump()
+        assert spread(alice, "laptop", session).level
+        alice.cut("laptop")
+        desktop = alice["desktop"]
+        objects = {one for id in desktop.store.checkpoint_ids(session) for one in desktop.store.checkpoint(id).objects}
+        desktop.store.remove_session(session)
+        with desktop.store.transaction():
+            for name in objects:
+                desktop.store.objects.remove(row_number(name))
+        desktop.engine.rest()
+        alice.restart("desktop")
+        alice.do("desktop", lambda engine: engine.hold("its person paused it"))  # So that it does not get it again.
+        alice.link("laptop", "desktop")
+        assert alice.pump()
+        found = spread(alice, "laptop", session).reached[0]
+        assert found.head is None and found.behind == len(alice["laptop"].store.checkpoint_ids(session))
+
+
+def test_a_device_that_only_stores_is_level_once_it_has_all_that_it_is_to_have(tmp_path: Path) -> None:
+    with person(tmp_path, "laptop", "attic", roles={"attic": Role.STORE_ONLY}) as alice:
+        session = alice.create("laptop")
+        work = Work(alice, "laptop", session, Memory(20))
+        work.step()
+        alice.link("laptop", "attic")
+        assert alice.pump()
+        alice.do("laptop", lambda engine: engine.piled())
+        assert alice.pump()
+        assert spread(alice, "laptop", session).level
+        work.step()
+        assert spread(alice, "laptop", session).reached[0].behind == 1
+        alice.do("laptop", lambda engine: engine.piled())
+        assert alice.pump()
+        alice.do("laptop", lambda engine: engine.piled())
+        assert alice.pump()
+        assert spread(alice, "laptop", session).level
+
+
+def test_a_session_that_is_kept_back_from_a_device_is_said_to_be(tmp_path: Path) -> None:
+    class Nothing:
+        def left_out(self, *_: object) -> frozenset[SessionId]:
+            return frozenset({session})
+
+        def leaves_out(self, *_: object) -> bool:
+            return True
+
+    with person(tmp_path, "laptop", "desktop") as alice:
+        session = alice.create("laptop")
+        Work(alice, "laptop", session, Memory(20)).step()
+        alice.restart("laptop", screen=Nothing())
+        alice.link("laptop", "desktop")
+        assert alice.pump()
+        alice.noticed("laptop", session)
+        assert alice.pump()
+        found = spread(alice, "laptop", session)
+        assert found.reached[0].kept_back and found.reached[0].behind and found.level
+
+
+def test_who_is_put_out_is_in_no_list_any_more_and_comes_back_in_its_place(tmp_path: Path) -> None:
+    with person(tmp_path, "laptop", "desktop", "tower") as alice:
+        one, rest = alice["laptop"], (alice["desktop"], alice["tower"])
+        before = one.store.freshness.places()
+        assert before.keys() == {each.id for each in rest}
+        one.owned.group.revoke(rest[0].id, alice.now_ms)
+        assert one.store.freshness.places() == {rest[1].id: before[rest[1].id]}
+        one.owned.adds(rest[0].owned, Role.FULL)
+        assert one.store.freshness.places() == before
+
+
+def test_a_removed_session_is_forgotten_and_damage_is_nothing_known(tmp_path: Path) -> None:
+    with person(tmp_path, "laptop", "desktop") as alice:
+        sessions = [alice.create("laptop") for _ in range(3)]
+        for session in sessions:
+            Work(alice, "laptop", session, Memory(20)).step()
+        alice.link("laptop", "desktop")
+        assert alice.pump()
+        store = alice["laptop"].store
+        assert all(spread(alice, "laptop", session).level for session in sessions)
+        store.remove_session(sessions[0])
+        assert store.freshness.all().keys() == set(sessions[1:])
+        store.rows.put(FRESHNESS, b"", bytes(8), b"\x83\x01\x00\xa0")
+        assert store.freshness.all() == {} and not store.freshness.of(sessions[1]).reached
+
+
+def test_where_sessions_are_travels_as_it_is_and_nonsense_is_refused() -> None:
+    one = SessionId(CheckpointId(b"\x01" * 32))
+    found = {one: Spread(2, (Reach(3, 5, CheckpointId(b"\x02" * 32), True), Reach(7)))}
+    assert of_value(to_value(found), 2) == found
+    for wrong in (
+        [], {one: 3}, {one: [1, [0, 0, None, False]]}, {one: [1, [0, 0, None, 0], [0, 0, None, False]]},
+        {1: [0]}, {one: ["0", [0, 0, None, False], [0, 0, None, False]]},
+    ):  # fmt: skip
+        with pytest.raises(FormatError):
+            of_value(wrong, 2)  # type: ignore[arg-type]
