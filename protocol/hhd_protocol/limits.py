@@ -371,6 +371,27 @@ LIVE_TEXT_BYTES_MAX = 1024 * 1024
 LIVE_BY_BYTES_MAX = 64
 """The name of a terminal, as the others hear it."""
 
+RELAY_MESSAGE_BYTES_MAX = 1024 * 1024 - 4096
+"""One message about a session at another device: a piece of a transcript has 256 KiB; a link carries 1 MiB."""
+
+RELAY_TEXT_BYTES_MAX = 512 * 1024
+"""Words to a session at another device, typed or pasted at once: they fit one message with all that is around them."""
+
+RELAY_SENTENCE_BYTES_MAX = 4096
+"""A sentence, a name or an id in such a message: for showing, or compared with what is here."""
+
+RELAY_WATCHES_MAX = 16
+"""Terminals at one device that watch sessions of one other: half of the channels that a link has for one side."""
+
+RELAY_ASKS_MAX = 8
+"""What one device asks of sessions of another at a time; what more it asks waits on the link."""
+
+RELAY_ASKS_PER_SECOND = 50
+"""What one device asks in the long run, keys typed included: several people type at ten a second."""
+
+RELAY_REMEMBERED_MAX = 256
+"""Answers to one device that are remembered, in case it asks again: those of the seconds before a link broke."""
+
 HANDOFF_MESSAGE_BYTES_MAX = 1024 * 1024 - 4096
 """One message of a handoff: an offer has under 100 KB; a link carries 1 MiB."""
 

@@ -157,6 +157,8 @@ class _Open:
 class House:
     """All devices, and the network between them."""
 
+    made: type[Site] = Site
+
     def __init__(self, devices: list[Device]) -> None:
         self.devices = {one.repo.parent.name: one for one in devices}
         self.network = Network()
@@ -172,7 +174,7 @@ class House:
     async def up(self, name: str) -> Site:
         """Start the daemon of a device, and link it with those that are up."""
         device = self.devices[name]
-        site = self.sites[name] = Site(device=device, house=self)
+        site = self.sites[name] = self.made(device=device, house=self)
         members = {one.me.id for one in self.devices.values()}
         transport = LoopbackTransport(
             self.network, name, device.me.id, Own(instance=device.me.id[:16], hhd="1"), trusted=members.__contains__

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable, Iterator
 from typing import TYPE_CHECKING, TypeVar
 
-from hhd.app import devices, handoffs, peering, sessions, syncing
+from hhd.app import devices, handoffs, peering, relaying, sessions, syncing
 
 if TYPE_CHECKING:
     from pathlib import Path
@@ -67,7 +67,9 @@ def run(ready: Callable[[], None]) -> None:
         handing = handoffs.part(workers, peers, syncs, this_device.identity().id, lanes)
         syncs.fenced.append(handing.learned)
         parts.append(handing)
-        looking.append(sharing.look)
+        relays = relaying.part(workers, peers, syncs, handing)
+        parts.append(relays)
+        looking += [sharing.look, relays.look_again]
         tending.noted.append(lambda: [syncs.trouble] if syncs.trouble else [])
         grouping.changed.append(peers.roll.refresh)
         tending.noted.append(peers.says)

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import AsyncIterator
+from collections.abc import AsyncGenerator
 
 from hhd.node.going import Going
 from hhd.node.listed import Listed
@@ -15,7 +15,7 @@ from hhd_protocol.ids import SessionId
 
 async def events_for(
     store: StoreAccess, going: Going, found: Listed, seat: Seat, position: int | None
-) -> AsyncIterator[live.Event]:
+) -> AsyncGenerator[live.Event, None]:
     """Yield what `seat` is told: first how `going`, found in the store as `found`, is; then what comes, until it ends.
 
     `position`: the byte of the transcript to begin at; None for where it ends now.
@@ -55,7 +55,7 @@ async def events_for(
         yield told
 
 
-async def _transcript(store: StoreAccess, session: SessionId, at: int) -> AsyncIterator[live.Emitted]:
+async def _transcript(store: StoreAccess, session: SessionId, at: int) -> AsyncGenerator[live.Emitted, None]:
     """The durable transcript from byte `at` to where it ends."""
     from hhd.node.verbs import some_of
 

@@ -104,7 +104,7 @@ class Turns:
             device=device_text(going.peer)[:19],
             state=f"{after.side.value}.{after.stage.value}",
         )
-        if after.stage in (Stage.RELEASED, Stage.TAKEN, Stage.SUPERSEDED):
+        if after.stage in (Stage.RELEASED, Stage.TAKEN, Stage.SUPERSEDED, Stage.ABORTED):
             for hear in self.on_change:
                 hear(going.session)
         if after.stage is Stage.ACKNOWLEDGED and going.paused_at:

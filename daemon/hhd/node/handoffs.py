@@ -26,7 +26,7 @@ from hhd.node.handoff_wishes import Wishes
 from hhd.node.lanes import Lanes
 from hhd.node.refused import short
 from hhd.node.service import Verb
-from hhd_protocol.handoff import Event, Happening, Stage
+from hhd_protocol.handoff import Event, Happening, Side, Stage
 from hhd_protocol.ids import DeviceId, SessionId
 from hhd_protocol.limits import HANDOFF_DEADLINE_MS_MAX
 
@@ -80,6 +80,13 @@ class Handoffs:
         for going in self.turns.goings.values():
             if going.session == session and self._ways.tasks is not None:
                 self._ways.soon(self.turns.watch(going))
+
+    def moving(self, session: SessionId) -> str:
+        """The name of the device that a session of this one is being handed to, "" where it is not."""
+        for going in self.turns.goings.values():
+            if going.session == session and going.one.side is Side.SOURCE and not going.one.over:
+                return self._ways.names(going.peer)
+        return ""
 
     # Verbs
 

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import asyncio
 import contextlib
-from collections.abc import AsyncIterator
+from collections.abc import AsyncGenerator, AsyncIterator
 from pathlib import Path
 from typing import TYPE_CHECKING
 
@@ -19,6 +19,7 @@ from hhd.node.listed import Listed
 from hhd.node.listed import State as ListedState
 from hhd.node.live import named
 from hhd.node.naming import ID_SHOWN
+from hhd.node.relay_ports import Home
 from hhd.node.service import Verb
 from hhd.node.standing_now import standing_now
 from hhd_protocol import live
@@ -89,6 +90,8 @@ class RunVerbs:
     ) -> Begun:
         """As `hhd.node.runs.Runs.go_on`."""
         self._workers.insist_on_going()
+        if head is None and (away := await self._away(name)) is not None:
+            return await self._resumed_there(away, folder, model, settle)
         session = self._workers.person_at(await self._session(name))
         around = None if environment is None else dict(environment)
         if head is not None:
@@ -105,14 +108,43 @@ class RunVerbs:
         fresh = await self._workers.start(session, folder, _absolute(model, folder), around, key=key, settle=settle)
         return Begun(session=session.hex(), fresh=fresh)
 
+    async def _resumed_there(
+        self, away: Home, folder: Path | None, model: str | None, settle: tuple[str, str] | None
+    ) -> Begun:
+        """Let a session go on at the device that has it; nothing of this one goes along."""
+        if settle is not None or folder is not None or model is not None:
+            raise RefusedError(
+                f"Session {away.shown} is {away.name}'s to run, so its folder, its model, and a word on what may have "
+                f"run, are chosen there; nothing was changed. To have it here first: hhd transfer {away.shown} here"
+            )
+        assert self._workers.elsewhere is not None
+        return await self._workers.elsewhere.resume(away)
+
+    async def go_on_here(self, session: SessionId) -> Begun:
+        """Let a session of this device go on, as `go_on`."""
+        self._workers.insist_on_going()
+        return Begun(session=session.hex(), fresh=await self._workers.start(session))
+
     async def attach(self, name: str, position: int | None = 0, by: str = "") -> AsyncIterator[dict[str, object]]:
         """As `hhd.node.runs.Runs.attach`."""
-        found = await self._found(name)
-        going = self._workers.going(self._workers.person_at(found.id))
+        elsewhere = self._workers.elsewhere
+        if elsewhere is not None:
+            events = elsewhere.attach(name, position, by)
+        else:
+            found = await self.found(name)
+            self._workers.person_at(found.id)
+            events = self.events(found, position, by)
+        async with contextlib.aclosing(events) as told:
+            async for event in told:
+                yield live.encoded(event)  # type: ignore[misc]
+
+    async def events(self, found: Listed, position: int | None, by: str) -> AsyncGenerator[live.Event, None]:
+        """What one who is attached here is told of a session."""
+        going = self._workers.going(found.id)
         seat = going.audience.sit(by)
         try:
             async for event in events_for(self._workers.store, going, found, seat, position):
-                yield live.encoded(event)  # type: ignore[misc]
+                yield event
         finally:
             going.audience.leave(seat)
             if not len(going.audience) and going.worker is not None:
@@ -123,20 +155,29 @@ class RunVerbs:
         if not text.strip() or len(text.encode("utf-8", "replace")) > LIVE_TEXT_BYTES_MAX:
             raise UsageError(f"Words are at least one, and at most {LIVE_TEXT_BYTES_MAX // 1024} KiB of text.")
         self._workers.insist_on_going()
-        going = self._workers.going(self._workers.person_at(await self._session(name)))
+        if self._workers.elsewhere is not None and (away := await self._away(name)) is not None:
+            return await self._workers.elsewhere.say(away, text, by)
+        return await self.say_here(self._workers.person_at(await self._session(name)), text, by)
+
+    async def say_here(self, session: SessionId, text: str, by: str) -> Heard:
+        """Say words to a session of this device."""
+        if not text.strip():
+            raise UsageError("There is nothing to say.")
+        self._workers.insist_on_going()
+        going = self._workers.going(session)
         by = named(by)
         word = Word(text, asyncio.get_running_loop().create_future())
         if len(going.unheard) >= WORDS_WAITING_MAX:
             raise RefusedError("The session has not heard what was said to it before; nothing was said. Wait a little.")
         if going.worker is not None:
             return await self._said(going, word, by)
-        found = await self._found(going.session.hex())
+        found = await self.found(going.session.hex())
         _insist_on_ears(found)
         going.unheard.append(word)
         going.audience.tell(live.Said(by=by, text=text), but=by)
-        session = going.session.hex()
         if found.state is ListedState.WAITING and found.waiting != "input":
-            return Heard(session=session, how="steering")  # It needs a yes first; it hears this with what comes of it.
+            # It needs a yes first; it hears this with what comes of it.
+            return Heard(session=session.hex(), how="steering")
         going.settle(by, "words")
         try:
             await self._workers.start(going.session, going.folder, going.chosen_model)
@@ -146,7 +187,7 @@ class RunVerbs:
             raise
         if found.waiting == "input":
             await self._heard_of(going, word)
-        return Heard(session=session, how="prompt" if found.waiting == "input" else "steering")
+        return Heard(session=session.hex(), how="prompt" if found.waiting == "input" else "steering")
 
     async def _said(self, going: Going, word: Word, by: str) -> Heard:
         assert going.worker is not None
@@ -172,7 +213,15 @@ class RunVerbs:
         if len(message.encode("utf-8", "replace")) > LIVE_TEXT_BYTES_MAX:
             raise UsageError(f"Words with an answer are at most {LIVE_TEXT_BYTES_MAX // 1024} KiB of text.")
         self._workers.insist_on_going()
-        going, by = self._workers.going(self._workers.person_at(await self._session(name))), named(by)
+        if self._workers.elsewhere is not None and (away := await self._away(name)) is not None:
+            return await self._workers.elsewhere.answer(away, id, shown=shown, choice=choice, message=message, by=by)
+        session = self._workers.person_at(await self._session(name))
+        return await self.answer_here(session, id, shown, choice, message, by)
+
+    async def answer_here(self, asked: SessionId, id: str, shown: bytes, choice: str, message: str, by: str) -> Counted:
+        """Answer a question of a session of this device; an answer counts for the text that it was given to."""
+        self._workers.insist_on_going()
+        going, by = self._workers.going(asked), named(by)
         session, ask = going.session.hex(), going.ask
         if not isinstance(ask, live.Question) or ask.id != id:
             return Counted(session=session, counted=False, by=going.settled_by.get(id, ""))
@@ -190,7 +239,12 @@ class RunVerbs:
 
     async def pause(self, name: str) -> Rested:
         """As `hhd.node.runs.Runs.pause`."""
-        session = await self._session(name)
+        if self._workers.elsewhere is not None and (away := await self._away(name)) is not None:
+            return await self._workers.elsewhere.pause(away)
+        return await self.pause_here(await self._session(name))
+
+    async def pause_here(self, session: SessionId) -> Rested:
+        """Pause a session of this device."""
         state = await self._workers.pause(session)
         if state is None:
             state = (await self._workers.store.look(lambda control: standing_now(control, session)))[0]
@@ -200,13 +254,24 @@ class RunVerbs:
 
     async def keys(self, name: str, line: str, by: str) -> bool:
         """As `hhd.node.runs.Runs.keys`."""
-        going = self._workers.at_hand(await self._session(name))
+        if self._workers.elsewhere is not None:
+            await self._workers.elsewhere.keys(name, line, by)
+        with contextlib.suppress(RefusedError):  # One that is known elsewhere only.
+            await self.keys_here(await self._session(name), line, by)
+        return True
+
+    async def keys_here(self, session: SessionId, line: str, by: str) -> None:
+        """Show what is typed to all others who are at a session here."""
+        going = self._workers.at_hand(session)
         if going is not None and len(going.audience) > 1:
             by, shown = named(by), line.encode("utf-8", "replace")[:LIVE_LINE_BYTES_MAX].decode("utf-8", "ignore")
             going.audience.tell(live.Keys(by=by, line=visible(shown, one_line=True)), but=by)
-        return True
 
     # Looking up
+
+    async def _away(self, name: str) -> Home | None:
+        """Where a session runs, None where that is here."""
+        return None if self._workers.elsewhere is None else await self._workers.elsewhere.away(name)
 
     async def _session(self, name: str) -> SessionId:
         """The session that `name` means; one that is at hand, by its id, without the store."""
@@ -216,9 +281,10 @@ class RunVerbs:
                 session = SessionId(StatementId(bytes.fromhex(name)))
                 if self._workers.at_hand(session) is not None:
                     return session
-        return (await self._found(name)).id
+        return (await self.found(name)).id
 
-    async def _found(self, name: str) -> Listed:
+    async def found(self, name: str) -> Listed:
+        """The session that `name` means, as lists have it; raises UsageError, RefusedError."""
         from hhd.node import naming
 
         await self._workers.noted.wait()

@@ -23,6 +23,7 @@ from hhd.node.forks import Forks, Worker
 from hhd.node.going import Going
 from hhd.node.lanes import Lanes
 from hhd.node.naming import ID_SHOWN
+from hhd.node.relay_ports import Elsewhere
 from hhd.node.service import Verb
 from hhd.node.should_run import Note
 from hhd.node.store_access import StoreAccess
@@ -82,6 +83,8 @@ class Workers:
         """Called after each durable step of a session."""
         self.on_person: list[Callable[[SessionId], None]] = []
         """Called whenever a person is at a session here: attaches to it, prompts it, answers it, has it go on."""
+        self.elsewhere: Elsewhere | None = None
+        """Sessions that run at other devices, where there are any."""
         self.environment_for: Callable[[SessionId], Mapping[str, str] | None] = lambda _: None
         """The environment of commands where no terminal handed one over; called in a thread. None: the daemon's."""
 

@@ -1,0 +1,27 @@
+"""Sessions at other devices, and terminals of other devices at sessions here: the daemon's part, made."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+if TYPE_CHECKING:
+    from hhd.node.handoffs import Handoffs
+    from hhd.node.peers import Peers
+    from hhd.node.relays import Relays
+    from hhd.node.syncing import Syncing
+    from hhd.node.workers import Workers
+
+
+def part(workers: Workers, peers: Peers, syncing: Syncing, handing: Handoffs) -> Relays:
+    """Make the part, and let it hear what may change where a session runs, or who may be at it."""
+    from hhd.node.relays import Relays
+
+    me = peers.roll.me.id
+    made = Relays(me=me, peers=peers, workers=workers)
+    made.moving = handing.moving
+    made.keeps = lambda: me not in peers.roll.members or peers.roll.is_full(me)
+    handing.on_change.append(made.look)
+    syncing.fenced.append(made.look)
+    syncing.wished.append(made.look_again)
+    peers.roll.on_change(made.look_again)
+    return made

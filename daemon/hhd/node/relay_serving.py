@@ -1,0 +1,275 @@
+"""What other members see of sessions that run here, and ask of them: the channels `watch` and `live` of each link.
+
+Nothing that a peer sends is believed: who may is looked up at each thing, what it may have under way is bounded, and
+what it is slow to take is its own loss.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import contextlib
+from collections import Counter, OrderedDict
+from collections.abc import AsyncGenerator, Callable, Coroutine
+from contextlib import aclosing
+from typing import Any, Protocol
+
+from hhd.base.errors import Exit, RefusedError, UserError
+from hhd.node.answers import driven
+from hhd.node.live import named
+from hhd.node.relay_homes import Homes, Standing
+from hhd.node.relay_pace import Pace
+from hhd.transports.link import Channel, Link, LinkError
+from hhd_protocol import live, relay
+from hhd_protocol.errors import FormatError, TooLargeError
+from hhd_protocol.ids import DeviceId, SessionId, StatementId
+from hhd_protocol.limits import (
+    RELAY_ASKS_MAX,
+    RELAY_ASKS_PER_SECOND,
+    RELAY_REMEMBERED_MAX,
+    RELAY_SENTENCE_BYTES_MAX,
+    RELAY_WATCHES_MAX,
+)
+
+NAME_CHARS = 24
+"""Of a device's name before that of its terminal."""
+
+_SENTENCES = {
+    "unknown": "There is no such session there for this device.",
+    "elsewhere": "It runs at another device.",
+    "right": "This device may not approve there.",
+    "full": f"{RELAY_WATCHES_MAX} terminals of this device watch sessions there already.",
+}
+
+
+class Sessions(Protocol):
+    """Sessions that run here (`hhd.node.run_verbs`)."""
+
+    async def say_here(self, session: SessionId, text: str, by: str) -> driven.Heard:
+        """Say words to one."""
+
+    async def answer_here(
+        self, session: SessionId, id: str, shown: bytes, choice: str, message: str, by: str
+    ) -> driven.Counted:
+        """Answer what it asks."""
+
+    async def pause_here(self, session: SessionId) -> driven.Rested:
+        """Pause it."""
+
+    async def go_on_here(self, session: SessionId) -> driven.Begun:
+        """Let it go on."""
+
+    async def keys_here(self, session: SessionId, line: str, by: str) -> None:
+        """Show what is typed."""
+
+
+class _Watched:
+    """One terminal of a peer at a session."""
+
+    def __init__(self, peer: DeviceId, session: SessionId) -> None:
+        self.peer, self.session = peer, session
+        self.cut = asyncio.Event()
+
+
+class Serving:
+    """`here` tells what happens in a session; `begin` begins a task of the daemon's, None where that ends."""
+
+    def __init__(
+        self,
+        *,
+        homes: Homes,
+        sessions: Sessions,
+        here: Callable[[SessionId, int | None, str], AsyncGenerator[live.Event, None]],
+        begin: Callable[[Coroutine[Any, Any, None]], asyncio.Task[None] | None],
+    ) -> None:
+        self._homes, self._sessions, self._here, self._begin = homes, sessions, here, begin
+        self._watched: set[_Watched] = set()
+        self._watching: Counter[DeviceId] = Counter()
+        self._answers: dict[DeviceId, OrderedDict[bytes, asyncio.Future[relay.Reply]]] = {}
+
+    async def recheck(self) -> None:
+        """A person may have taken something back: who may not watch any more is cut off."""
+        for one in list(self._watched):
+            if (await self._homes.standing(one.peer, one.session, owner=False)).why:
+                one.cut.set()
+
+    # Watching
+
+    async def watch(self, channel: Channel, link: Link) -> None:
+        """Serve a channel `watch` until its viewer leaves, or nothing more is told; raises FormatError, LinkError."""
+        raw = await channel.receive()
+        if raw is None:
+            return
+        asked = relay.decode_message(raw)
+        if not isinstance(asked, relay.Watch):
+            raise FormatError("a terminal that watches says something else first")
+        if self._watching[link.peer] >= RELAY_WATCHES_MAX:
+            await self._end(channel, "full")
+            return
+        one = _Watched(link.peer, SessionId(StatementId(asked.session)))
+        self._watching[link.peer] += 1
+        self._watched.add(one)
+        pump = asyncio.ensure_future(self._pump(channel, one, asked))
+        leaving = asyncio.ensure_future(channel.receive())
+        cut = asyncio.ensure_future(one.cut.wait())
+        try:
+            await asyncio.wait((pump, leaving, cut), return_when=asyncio.FIRST_COMPLETED)
+            if leaving.done() and leaving.exception() is None and leaving.result() is not None:
+                raise FormatError("a terminal that watches says a second thing")
+            if pump.done():
+                await self._end(channel, *pump.result())
+            elif cut.done():
+                pump.cancel()
+                await asyncio.wait([pump])
+                await self._end(channel, "unknown")
+        finally:
+            self._watched.discard(one)
+            self._watching[link.peer] -= 1
+            self._watching += Counter()  # Those that are none are forgotten.
+            for task in (pump, leaving, cut):
+                task.cancel()
+            await asyncio.gather(pump, leaving, cut, return_exceptions=True)
+
+    async def _pump(self, channel: Channel, one: _Watched, asked: relay.Watch) -> tuple[str, UserError | None]:
+        """Tell what happens, and return why nothing more is told."""
+        standing = await self._homes.standing(one.peer, one.session)
+        if standing.why:
+            return standing.why, None
+        try:
+            async with aclosing(self._here(one.session, asked.position, _by(standing, asked.by))) as events:
+                async for event in events:
+                    if isinstance(event, live.Emitted):  # What it has now may be held back from that device.
+                        standing = await self._homes.standing(one.peer, one.session, owner=False)
+                        if standing.why:
+                            return standing.why, None
+                    await self._tell(channel, event)
+        except UserError as error:
+            return "refused", error
+        return ((await self._homes.standing(one.peer, one.session)).why or "refused"), None
+
+    @staticmethod
+    async def _tell(channel: Channel, event: live.Event) -> None:
+        try:
+            raw = relay.encode_message(event)
+        except TooLargeError:
+            raw = relay.encode_message(live.Notice(text="Something is too long to be shown from here."))
+        await channel.send(raw)
+
+    @staticmethod
+    async def _end(channel: Channel, why: str, error: UserError | None = None) -> None:
+        text = _SENTENCES.get(why, "Nothing more is told of it.") if error is None else str(error)
+        over = relay.Over(why=why, sentence=_bounded(text), exit=_exit(error))
+        with contextlib.suppress(LinkError):
+            await channel.send(relay.encode_message(over))
+
+    # Asking
+
+    async def live(self, channel: Channel, link: Link) -> None:
+        """Serve a channel `live` until it ends; raises FormatError, LinkError."""
+        pace, slots = Pace(RELAY_ASKS_PER_SECOND, 2 * RELAY_ASKS_PER_SECOND), asyncio.Semaphore(RELAY_ASKS_MAX)
+        while (raw := await channel.receive()) is not None:
+            message = relay.decode_message(raw)
+            await pace.turn()
+            if isinstance(message, relay.Keys):
+                await self._keys(link.peer, message)
+            elif isinstance(message, relay.ASKS):
+                await slots.acquire()
+                task = self._begin(self._answered(channel, link.peer, message))
+                if task is None:
+                    slots.release()
+                    return
+                task.add_done_callback(lambda _: slots.release())
+            else:
+                raise FormatError("something is asked that cannot be asked")
+
+    async def _keys(self, peer: DeviceId, keys: relay.Keys) -> None:
+        """A line that is typed is shown if its terminal watches; that it may was looked up for that."""
+        session = SessionId(StatementId(keys.session))
+        if any((one.peer, one.session) == (peer, session) for one in self._watched):
+            name = await self._homes.called(peer)
+            await self._sessions.keys_here(session, keys.line, _by(Standing(why="", name=name), keys.by))
+
+    async def _answered(self, channel: Channel, peer: DeviceId, ask: relay.Ask) -> None:
+        reply = await self._once(peer, ask)
+        with contextlib.suppress(LinkError):  # It is asked again on the next link, and answered the same.
+            await channel.send(relay.encode_message(reply))
+
+    async def _once(self, peer: DeviceId, ask: relay.Ask) -> relay.Reply:
+        """Do what is asked, unless it was done, or is being done: then what came of that."""
+        answers = self._answers.setdefault(peer, OrderedDict())
+        known = answers.get(ask.id)
+        if known is not None:
+            return await asyncio.shield(known)
+        self._forget(answers)
+        future = answers[ask.id] = asyncio.get_running_loop().create_future()
+        try:
+            reply = await self._done(peer, ask)
+        except BaseException:
+            answers.pop(ask.id, None)
+            future.cancel()
+            raise
+        if isinstance(reply, relay.Refused) and reply.why != "refused":
+            answers.pop(ask.id, None)  # Nothing was begun: asked again, it is looked at again.
+        future.set_result(reply)
+        return reply
+
+    @staticmethod
+    def _forget(answers: OrderedDict[bytes, asyncio.Future[relay.Reply]]) -> None:
+        """Make room for one more answer; those that are being found are few (`RELAY_ASKS_MAX` on each of few links)."""
+        for id in [id for id, one in answers.items() if one.done()][: max(0, len(answers) - RELAY_REMEMBERED_MAX + 1)]:
+            del answers[id]
+
+    async def _done(self, peer: DeviceId, ask: relay.Ask) -> relay.Reply:
+        try:
+            if isinstance(ask, relay.Find):
+                found = await self._homes.find(peer, ask.name)
+                return _refused(ask, "unknown") if found is None else relay.Found(id=ask.id, session=found)
+            session = SessionId(StatementId(ask.session))
+            standing = await self._homes.standing(peer, session)
+            if standing.why:
+                return _refused(ask, standing.why)
+            if isinstance(ask, relay.Answer) and ask.choice != "later" and not standing.approves:
+                raise RefusedError(
+                    "This device may not approve there. To let it, say at the device where the session runs: "
+                    f"hhd devices allow {standing.name} approve"
+                )
+            return await self._act(session, ask, standing)
+        except UserError as error:
+            return _refused(ask, "refused", error)
+        except OSError as error:
+            return _refused(ask, "refused", UserError(f"It could not be done there: {error.strerror or error}."))
+
+    async def _act(self, session: SessionId, ask: relay.Ask, standing: Standing) -> relay.Reply:
+        match ask:
+            case relay.Say():
+                heard = await self._sessions.say_here(session, ask.text, _by(standing, ask.by))
+                return relay.Heard(id=ask.id, how=heard.how)
+            case relay.Answer():
+                counted = await self._sessions.answer_here(
+                    session, ask.question, ask.shown, ask.choice, ask.message, _by(standing, ask.by)
+                )
+                return relay.Counted(id=ask.id, counted=counted.counted, by=counted.by)
+            case relay.Pause():
+                rested = await self._sessions.pause_here(session)
+                return relay.Rested(id=ask.id, state=rested.state, sentence=_bounded(rested.sentence))
+            case relay.Resume():
+                return relay.Resumed(id=ask.id, fresh=(await self._sessions.go_on_here(session)).fresh)
+        raise AssertionError("a name is found, and nothing is done to it")
+
+
+def _by(standing: Standing, by: str) -> str:
+    """How others here hear a terminal of that device named: by the device first, whatever it says itself."""
+    name = standing.name[:NAME_CHARS]
+    return named(by if by == name or by.startswith(f"{name} ") else f"{name} {by}".strip())
+
+
+def _refused(ask: relay.Ask, why: str, error: UserError | None = None) -> relay.Refused:
+    text = _SENTENCES[why] if error is None else str(error)
+    return relay.Refused(id=ask.id, why=why, sentence=_bounded(text), exit=_exit(error))
+
+
+def _exit(error: UserError | None) -> int:
+    return int(Exit.REFUSED if error is None else error.exit)
+
+
+def _bounded(text: str) -> str:
+    return text.encode("utf-8", "replace")[:RELAY_SENTENCE_BYTES_MAX].decode("utf-8", "ignore")
