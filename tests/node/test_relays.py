@@ -1,4 +1,4 @@
-"""Sessions of one device at terminals of another: shown live, spoken to, each byte and each word once, wherever it goes."""
+"""Sessions of one device at terminals of another: shown live, spoken to, each byte and word once, wherever it goes."""
 
 from __future__ import annotations
 
@@ -102,7 +102,8 @@ def test_of_one_out_of_reach_it_is_said_what_is_known_and_how_to_go_on(two: list
         async with home(two) as house:
             _, laptop = await up(house, asking)
             house.cut("laptop", "desktop")
-            told = rf"desktop's to run, which is not connected now; nothing was changed\..* old\..* takeover {asking.hex()[:12]}"
+            way = f"takeover {asking.hex()[:12]}"
+            told = rf"desktop's to run, which is not connected now; nothing was changed\..* old\..* {way}"
             for asked in (
                 laptop.verbs.say(asking.hex(), "hello"),
                 laptop.verbs.pause(asking.hex()),
