@@ -107,9 +107,11 @@ class Recipes:
     def _parents_pages(self, session: SessionId, head: ImageHead) -> list[memoryview | bytes]:
         """The parent's versions of the own pages; empty bytes where it has none."""
         assert head.parent is not None
-        restore = Restore(self._store.reader(self._store.session(session).family, self._openings).open)
-        places, _ = restore.places(head.parent)
-        return _read(restore, [places.get(page) for page in head.pages])
+        reader = self._store.reader(self._store.session(session).family, self._openings)
+        places = reader.placed(head.parent)
+        restore = Restore(reader.open)
+        found = (places.get(page) for page in head.pages)
+        return _read(restore, [None if one is None else restore.number(one[0]) << SLOT_BITS | one[1] for one in found])
 
     def _bases(self, session: SessionId, head: ImageHead) -> list[memoryview | bytes]:
         """The base of each slot; empty bytes for a page that has none."""

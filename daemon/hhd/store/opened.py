@@ -43,6 +43,10 @@ class Opened:
         size = self.head.frame_pages
         self.wanted.update({slot // size for slot in slots})
 
+    def undecoded(self) -> set[int]:
+        """Return the frames that will be read and are not decoded yet."""
+        return self.wanted - self.frames.keys()
+
     def page(self, slot: int) -> memoryview:
         """Return a page of a decoded frame."""
         frame, within = divmod(slot, self.head.frame_pages)

@@ -9,6 +9,7 @@ from collections import OrderedDict
 from collections.abc import Callable
 
 from hhd.store.opened import Opened
+from hhd.store.placed import Placed
 from hhd_protocol.objects import Ref
 
 OBJECTS_MAX = 1024
@@ -21,17 +22,27 @@ class Openings:
 
     def __init__(self) -> None:
         self._kept: OrderedDict[Ref, Opened] = OrderedDict()
+        self._sizes: dict[Ref, int] = {}
+        self._size = 0
+        self._read: set[Ref] = set()
+        """Objects of which more may have been decoded since `trim` last looked."""
+        self.placed = Placed()
 
     def get(self, ref: Ref, make: Callable[[], Opened]) -> Opened:
         """Return an object, opened now if it is not kept; nothing of it is wanted yet."""
         found = self._kept.pop(ref, None) or make()
         found.wanted = set()
         self._kept[ref] = found
+        self._read.add(ref)
         return found
 
     def trim(self) -> None:
         """Let go of what is too much, the longest unused first."""
-        size = sum(len(frame) for one in self._kept.values() for frame in one.frames.values())
-        while self._kept and (size > FRAMES_BYTES_MAX or len(self._kept) > OBJECTS_MAX):
-            _, gone = self._kept.popitem(last=False)
-            size -= sum(map(len, gone.frames.values()))
+        for ref in self._read & self._kept.keys():
+            size = sum(map(len, self._kept[ref].frames.values()))
+            self._size += size - self._sizes.get(ref, 0)
+            self._sizes[ref] = size
+        self._read.clear()
+        while self._kept and (self._size > FRAMES_BYTES_MAX or len(self._kept) > OBJECTS_MAX):
+            gone, _ = self._kept.popitem(last=False)
+            self._size -= self._sizes.pop(gone, 0)

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Iterator, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 
 from hhd.store.closure import Closure, Head
@@ -10,6 +10,7 @@ from hhd.store.errors import ThinnedError
 from hhd.store.families import Family
 from hhd.store.opened import Opened, damaged, naming
 from hhd.store.openings import Openings
+from hhd.store.placed import Place, Placed
 from hhd.store.restore import SLOT_BITS, Restore
 from hhd_protocol import images, logs, pieces
 from hhd_protocol.crypto import content_id, content_ids
@@ -94,6 +95,12 @@ class Reader:
             places, state = restore.places(ref)
         refs = [opened.ref for opened in restore.opened]
         return {page: (refs[place >> SLOT_BITS], place & 0xFFFF) for page, place in places.items()}, state
+
+    def placed(self, ref: Ref) -> Mapping[int, Place]:
+        """Return the place of each page of an image; soon where those of its parent were asked for before."""
+        placed = Placed() if self._openings is None else self._openings.placed
+        with naming(ref):
+            return placed.of(ref, self.open)
 
     def bases(self, ref: Ref) -> dict[int, tuple[Ref, memoryview]]:
         """Return for each page of an image its newest version in a frame without bases: the object, the content."""

@@ -110,18 +110,16 @@ class Restore:
 
     def decode(self) -> None:
         """Decode every wanted frame, and whatever those need, in three rounds."""
-        based = [(opened, frame) for opened in self.opened for frame in opened.wanted if opened.frame_bases(frame)]
+        based = [(opened, frame) for opened in self.opened for frame in opened.undecoded() if opened.frame_bases(frame)]
         for opened, frame in based:
             for page, base in opened.frame_bases(frame):
                 source = self.opened[self.number(opened.head.ref(base))]
-                source.want((source.slot_of(page),))
-        deep = {(id(opened), frame) for opened, frame in based}
-        for opened in self.opened:
-            for frame in opened.wanted:
-                if opened.frame_bases(frame) and (id(opened), frame) not in deep:
+                slot = source.slot_of(page)
+                if source.frame_bases(slot // source.head.frame_pages):
                     raise damaged(opened.ref, FormatError("a base has a base of its own"))
+                source.want((slot,))
         dictionaries: dict[int, bytes] = {}
-        behind = [opened for opened in self.opened if opened.head.dictionary and opened.wanted]
+        behind = [opened for opened in self.opened if opened.head.dictionary and opened.undecoded()]
         for opened in behind:
             source = self.opened[self.number(opened.head.ref(opened.head.dictionary))]
             if source.head.dictionary or source.head.bases or not source.head.pages:
@@ -162,7 +160,7 @@ class Restore:
         for opened in objects:
             per_segment = opened.head.frames_per_segment()
             by_segment: dict[int, list[int]] = {}
-            for frame in sorted(opened.wanted - opened.frames.keys()):
+            for frame in sorted(opened.undecoded()):
                 if ready(opened, frame):
                     by_segment.setdefault(frame // per_segment, []).append(frame)
             for segment, frames in by_segment.items():
