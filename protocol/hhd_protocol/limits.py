@@ -502,6 +502,9 @@ SYNC_AGAIN_MS = 300_000
 SYNC_SPOOL_BYTES_MAX = 256 * 1024 * 1024
 """Begun objects kept, from all peers: four of the largest."""
 
+SYNC_BEGUN_MS_MAX = 7 * 24 * 3_600_000
+"""What has begun to come and nobody went on with for a week is not kept: who had it is gone, or has something else."""
+
 SYNC_LETTER_BYTES_MAX = 768 * 1024
 """One letter to who reads it through a store-only device: some 1,500 statements."""
 

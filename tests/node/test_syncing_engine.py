@@ -4,6 +4,9 @@ from __future__ import annotations
 
 import os
 import shutil
+import zlib
+from collections.abc import Iterator
+from contextlib import contextmanager
 from itertools import pairwise
 from pathlib import Path
 
@@ -26,7 +29,7 @@ from hhd.store.store import Limits
 from hhd_protocol import logs, objects
 from hhd_protocol.compression import compressor
 from hhd_protocol.holding import Why
-from hhd_protocol.ids import SessionId
+from hhd_protocol.ids import ObjectName, SessionId
 from hhd_protocol.limits import SYNC_PART_BYTES
 from hhd_protocol.statements import Role
 from hhd_protocol.sync import decode_message, encode_message, recipe
@@ -236,6 +239,19 @@ def test_the_phrase_is_found_where_nothing_is_sealed(tmp_path: Path, monkeypatch
         assert phrase in b"".join(alice.seen)
 
 
+def remove_everywhere(people: Person, name: str, session: SessionId) -> None:
+    """A person says so at a device."""
+    one = people[name]
+    remover = Remover(store=one.store, me=one.owned.me)
+
+    def read() -> Lineage:
+        return lineage_of(one.store, session, members(one.store, one.owned.me))
+
+    listed = listing.get(one.store, session)
+    assert listed is not None
+    remover.remove(remover.would(listed, read(), everywhere=True), session, read)
+
+
 def test_a_session_that_was_removed_everywhere_goes_everywhere_and_stays_gone(tmp_path: Path) -> None:
     with person(tmp_path, "laptop", "desktop", "tower") as alice:
         session = alice.create("laptop")
@@ -244,15 +260,7 @@ def test_a_session_that_was_removed_everywhere_goes_everywhere_and_stays_gone(tm
             alice.link("laptop", other)
         assert alice.pump()
         alice.cut("tower")
-        one = alice["laptop"]
-        remover = Remover(store=one.store, me=one.owned.me)
-
-        def read() -> Lineage:
-            return lineage_of(one.store, session, members(one.store, one.owned.me))
-
-        listed = listing.get(one.store, session)
-        assert listed is not None
-        remover.remove(remover.would(listed, read(), everywhere=True), session, read)
+        remove_everywhere(alice, "laptop", session)
         alice.do("laptop", lambda engine: engine.looked())
         assert alice.pump()
         assert alice["desktop"].store.sessions() == []
@@ -387,32 +395,110 @@ def test_a_revocation_that_another_process_wrote_judges_what_comes_next(tmp_path
         assert after.revoked == {desktop} and after.owner_revoked
 
 
-@pytest.mark.parametrize("left", [20, 1])
-def test_a_large_object_that_is_cut_in_the_middle_or_at_its_last_part_is_gone_on_from_there(
-    tmp_path: Path, left: int
-) -> None:
-    with person(tmp_path, "laptop", "desktop") as alice:
+LARGE_PAGES, LESS_PAGES = 10_000, 2_400
+"""40 MB of memory, or 10: one object."""
+
+
+@contextmanager
+def large(tmp_path: Path, *others: str, pages: int = LESS_PAGES) -> Iterator[tuple[Person, SessionId, ObjectName, int]]:
+    """A session of the laptop's whose newest object is large, and no other device has it; its name and size."""
+    with person(tmp_path, "laptop", "desktop", *others) as alice:
         session = alice.create("laptop")
         alice.link("laptop", "desktop")
         assert alice.pump()
         work = Work(alice, "laptop", session, Memory(0))
-        work.memory.pages = {number: os.urandom(4096) for number in range(2400)}
+        work.memory.pages = {number: os.urandom(4096) for number in range(pages)}
         work.step(list(work.memory.pages))
-        total = sum(alice["laptop"].store.objects.size(name) for name in newest(alice, session).objects)
-        desktop, laptop = alice["desktop"], alice["laptop"]
+        store = alice["laptop"].store
+        name = max(newest(alice, session).objects, key=store.objects.size)
+        yield alice, session, name, store.objects.size(name)
 
-        def nearly() -> bool:
-            return desktop.engine._arrivals.parts.held_bytes > total - (left + 1) * SYNC_PART_BYTES
 
-        assert not alice.pump(until=nearly)
-        sent = laptop.engine.counted[desktop.id].sent
+def came(alice: Person, name: ObjectName) -> int:
+    return alice["desktop"].engine._arrivals.begun.begun(name)
+
+
+@pytest.mark.parametrize("happens", ["the link is cut", "the receiver is killed", "the sender is killed"])
+@pytest.mark.parametrize("share", [0.5, 1])
+@pytest.mark.parametrize("pages", [LESS_PAGES, pytest.param(LARGE_PAGES, marks=pytest.mark.long)])
+def test_a_large_object_is_gone_on_with_after_a_cut_or_a_kill_in_the_middle_or_at_its_last_part(
+    tmp_path: Path, share: float, happens: str, pages: int
+) -> None:
+    with large(tmp_path, pages=pages) as (alice, session, name, total):
+        left = int(total * (1 - share)) // SYNC_PART_BYTES + 1
+        assert not alice.pump(until=lambda: came(alice, name) > total - (left + 1) * SYNC_PART_BYTES)
+        if happens == "the receiver is killed":
+            alice.restart("desktop")
+        elif happens == "the sender is killed":
+            alice.restart("laptop")
         alice.cut("laptop")
+        alice.seen.clear()
         alice.link("laptop", "desktop")
         assert alice.pump()
-        again = laptop.engine.counted[desktop.id].sent - sent
-        assert again < (left + 4) * SYNC_PART_BYTES + 20_000 < total
+        assert sum(map(len, alice.seen)) < (left + 4) * SYNC_PART_BYTES + 20_000 < total
         same(alice, session, "laptop", "desktop")
-        assert not Check(desktop.store).run().findings
+        assert came(alice, name) == 0 and not list((alice.folder / "desktop" / "begun").iterdir())
+        assert not Check(alice["desktop"].store).run().findings
+
+
+def test_what_lies_damaged_of_a_begun_object_is_found_out_and_asked_for_anew_without_a_cut(tmp_path: Path) -> None:
+    """Whoever could write to the disk made the pieces look right: only the whole shows it."""
+    with large(tmp_path) as (alice, session, name, total):
+        assert not alice.pump(until=lambda: came(alice, name) > total // 2)
+        path = alice.folder / "desktop" / "begun" / name.hex()
+        piece = bytes(SYNC_PART_BYTES)
+        path.write_bytes(len(piece).to_bytes(4, "big") + zlib.crc32(piece).to_bytes(4, "big") + piece)
+        alice.restart("desktop")
+        alice.link("laptop", "desktop")
+        assert alice.pump()
+        assert not alice["desktop"].cuts
+        same(alice, session, "laptop", "desktop")
+        assert not Check(alice["desktop"].store).run().findings
+
+
+def test_a_begun_object_is_gone_on_with_at_another_device_that_has_it(tmp_path: Path) -> None:
+    with large(tmp_path, "tower") as (alice, session, name, total):
+        alice.cut("desktop")
+        alice.link("laptop", "tower")
+        assert alice.pump() and alice["tower"].store.objects.has(name)
+        alice.link("laptop", "desktop")
+        assert not alice.pump(until=lambda: came(alice, name) > total // 4)
+        alice.cut("laptop")
+        alice.seen.clear()
+        alice.link("desktop", "tower")
+        assert alice.pump()
+        assert sum(map(len, alice.seen)) < total * 3 // 4 + 4 * SYNC_PART_BYTES
+        same(alice, session, "tower", "desktop")
+
+
+def test_what_has_begun_to_come_goes_when_its_session_is_removed(tmp_path: Path) -> None:
+    with large(tmp_path) as (alice, session, name, total):
+        assert not alice.pump(until=lambda: came(alice, name) > total // 4)
+        remove_everywhere(alice, "laptop", session)
+        alice.do("laptop", lambda engine: engine.looked())
+        assert alice.pump()
+        desktop = alice["desktop"]
+        assert desktop.store.sessions() == [] and not list((alice.folder / "desktop" / "begun").iterdir())
+        assert name not in desktop.engine.machine.wants and len(desktop.engine.machine.wants) == 0
+
+
+def test_a_disk_that_fills_up_within_a_large_object_costs_no_link_and_it_is_gone_on_with(tmp_path: Path) -> None:
+    with large(tmp_path) as (alice, session, name, total):
+        assert not alice.pump(until=lambda: came(alice, name) > total // 4)
+        alice.limits["desktop"] = Limits(free_bytes_min=1 << 60)
+        desktop = alice["desktop"]
+        desktop.engine.rest()
+        assert alice.pump()
+        here = came(alice, name)
+        assert desktop.engine.machine.holding and not desktop.cuts and total // 4 < here < total // 2
+        del alice.limits["desktop"]
+        desktop.engine.rest()
+        alice.now_ms += 60_000
+        alice.seen.clear()
+        alice.do("desktop", lambda engine: engine.ticked())
+        assert alice.pump()
+        same(alice, session, "laptop", "desktop")
+        assert sum(map(len, alice.seen)) < total - here + 4 * SYNC_PART_BYTES and not desktop.cuts
 
 
 def newest(alice: Person, session: SessionId) -> Checkpoint:

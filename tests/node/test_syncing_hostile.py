@@ -190,7 +190,7 @@ def test_what_was_not_asked_for_is_not_kept_and_ends_the_link_in_the_end(mallory
         if mallory.cut:
             break
     assert "not asked for" in mallory.cut
-    assert laptop.engine._arrivals.parts.held_bytes == 0
+    assert laptop.engine._arrivals.begun.held_bytes == 0
     mallory.unharmed()
 
 

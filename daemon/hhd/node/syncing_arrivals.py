@@ -12,13 +12,13 @@ from hhd.node.syncing_letters import LettersIn
 from hhd.node.syncing_serving import EAGER_OBJECTS_MAX
 from hhd.node.syncing_statements import Fresh, StatementsIn
 from hhd.node.syncing_talk import Talk
+from hhd.store.begun import Begun
 from hhd.store.errors import FullStoreError
 from hhd_protocol.errors import FormatError
 from hhd_protocol.ids import DeviceId, ObjectName, SessionId, Sha256
 from hhd_protocol.objects import SealedObject, object_name
 from hhd_protocol.sync.events import Arrived, Hold, Tick
 from hhd_protocol.sync.messages import MODULE, OBJECT, Absent, Part, Rebuild
-from hhd_protocol.sync.parts import Parts
 
 log = logging.getLogger(__name__)
 
@@ -44,13 +44,26 @@ class Arrivals:
     ) -> None:
         self._held, self._talk, self._statements, self._letters = held, talk, statements, letters
         self._session_bytes_max = session_bytes_max
-        self.parts = Parts()
+        self._begun: Begun | None = None
         self._objects = objects
         self._modules: dict[Sha256, tuple[bytes, DeviceId]] = {}
         self._bytes = 0
         self._eager: dict[ObjectName, bytes] = {}
         self._unasked: Counter[DeviceId] = Counter()
         self._bytes_of: Counter[SessionId] = Counter()
+
+    @property
+    def begun(self) -> Begun:
+        """What has begun to come; of what a process before this one was given, too."""
+        if self._begun is None:
+            store = self._held.store
+            self._begun = Begun(store.folder, lambda size: self._held.store.insist_on_room(size), now_ms=store.now_ms())
+        return self._begun
+
+    def sweep(self) -> None:
+        """Drop what has begun to come and is not wanted any more. A device that only stores learns that from peers."""
+        if self.begun.in_files and not self._held.only_stores:
+            self.begun.sweep(lambda name: name in self._talk.machine.wants)
 
     def linked(self, peer: DeviceId) -> None:
         """A link is up."""
@@ -60,25 +73,39 @@ class Arrivals:
         """A part came; raises FormatError."""
         machine = self._talk.machine
         if machine.wants.asked(part.name) != peer:
+            if machine.holding.get(None) == FULL and part.name in machine.wants:
+                return  # It was under way when the disk was full.
             self._unasked[peer] += len(part.content)
             if self._unasked[peer] > UNASKED_BYTES_MAX:
                 raise FormatError("it gives what it was not asked for, without end")
             return
-        whole = self.parts.add(part)
+        if part.what != OBJECT and part.offset == 0:
+            self.begun.drop(part.name)  # Only objects are gone on with.
+        try:
+            whole = self.begun.add(part, peer)
+        except FullStoreError:
+            machine.wants.again(part.name)
+            raise
         if whole is None:
+            return
+        if part.what == OBJECT and not self._is_object(part.name, whole, peer):
             return
         session = machine.wants.session(part.name)
         assert session is not None
         self._weigh(session, len(whole))
         if machine.peers[peer].sealed and (self._held.only_stores or part.what != OBJECT):
-            self._letters.take(peer, part.what, part.name, whole)
+            try:
+                self._letters.take(peer, part.what, part.name, whole)
+            except FormatError:
+                self.begun.drop(part.name)
+                raise
+            self.begun.drop(part.name)
             self._flush_if_due(peer)
             self._letters.settle(peer)
             return
         if part.what == MODULE:
             self._modules[Sha256(part.name)] = whole, peer
         elif part.what == OBJECT:
-            _insist_on_object(ObjectName(part.name), whole)
             self._objects[ObjectName(part.name)] = whole, peer
         else:
             raise FormatError("it gives something else than it was asked for")
@@ -139,12 +166,18 @@ class Arrivals:
                     own = owned.setdefault(session, [])
                     bare = list(held.index.seen(store, session).bare)
                     taken.append(held.intake.content(session, bare, partial(self._statements.catch_up, session, own)))
+        except FormatError:
+            for broken in modules:
+                self.begun.drop(broken)
+            raise
         except FullStoreError as error:
             log.warning("sync: nothing more is taken: %s", error)
             self._talk.feed(Hold(why=FULL))
             for dropped in (*objects, *modules):
                 machine.wants.again(dropped)
             return
+        for kept in (*objects, *modules):
+            self.begun.drop(kept)
         arrived: list[tuple[bytes, DeviceId]] = [(name, peer) for name, (_, peer) in objects.items()]
         for came, peer in [*arrived, *((module, peer) for module, (_, peer) in modules.items())]:
             self._talk.feed(Arrived(name=came, source=peer))
@@ -171,8 +204,22 @@ class Arrivals:
         if most is not None and self._bytes_of[session] > most:
             self._talk.feed(Hold(why=f"it takes at most {most} bytes of one session", session=session))
 
+    def _is_object(self, name: bytes, raw: bytes, peer: DeviceId) -> bool:
+        """Whether an object that came is the one of its name; if it is not, all that came of it is dropped.
 
-def _insist_on_object(name: ObjectName, raw: bytes) -> None:
-    if object_name(raw) != name:
-        raise FormatError("an object is not the one of its name")
-    SealedObject(raw)
+        Raises FormatError where all of it came from `peer`: nobody is to blame for what others began.
+        """
+        try:
+            if object_name(raw) != name:
+                raise FormatError("an object is not the one of its name")
+            SealedObject(raw)
+        except FormatError:
+            alone = set(self.begun.came_from(name)) == {peer}
+            self.begun.drop(name)
+            if alone:
+                raise
+            log.warning("sync: object %s came in pieces that do not make it; it is asked for anew", name.hex()[:16])
+            self._talk.machine.wants.again(name)
+            self._talk.feed(Tick())
+            return False
+        return True

@@ -134,6 +134,7 @@ class Engine:
         self._left_out(self._me.id)  # What is found is kept: who links is not kept waiting for it.
         for session in bare:  # What was under way when the process before ended.
             self._statements.took(self.intake.content(session, list(index.seen(store, session).bare)), None)
+        self._arrivals.sweep()
         return out
 
     def linked(self, peer: DeviceId, *, sealed: bool = False) -> Out:
@@ -180,7 +181,9 @@ class Engine:
     def noticed(self, session: SessionId) -> Out:
         """Somebody on this device added to a session."""
         self.store.families.reread()
-        return self._compared_again(session, Out())
+        out = self._compared_again(session, Out())
+        self._arrivals.sweep()
+        return out
 
     def _compared_again(self, session: SessionId, out: Out) -> Out:
         """Tell peers what is new of a session or, where that is not known, have them find out."""
@@ -206,6 +209,7 @@ class Engine:
     def ticked(self) -> Out:
         """Time passed."""
         self._arrivals.flush()
+        self._arrivals.sweep()
         out = Out()
         if self.machine.holding.get(None) == FULL and self._arrivals.has_room():
             out = self._happens(happenings.Hold(why=""))
@@ -297,7 +301,7 @@ class Engine:
             case happenings.Send(peer=peer, message=message):
                 talk.send(peer, message)
                 for name in message.objects if isinstance(message, Want) else ():
-                    if here := self._arrivals.parts.begun(name):  # A cut came in the middle of it.
+                    if here := self._arrivals.begun.begun(name):  # A cut came in the middle of it.
                         talk.send(peer, Begin(what=OBJECT, name=name, offset=here))
             case happenings.SendStatements():
                 self._serving.statements(output)
@@ -332,6 +336,7 @@ class Engine:
                     self._statements.take(
                         peer, replace(message, objects=(*message.objects, *made)) if made else message
                     )
+                    self._arrivals.sweep()
                 case Part():
                     self._arrivals.take(peer, message)
                 case Rebuild():

@@ -99,6 +99,9 @@ class Index:
     def news(self, store: Store, session: SessionId) -> Mapping[StatementId, StatementId | None]:
         """Look at a session again and return the statements that were not there when it was last told of."""
         known = self._seen.get(session)
+        if known is not None and not _is_here(store, session):  # What was there is gone: tombstones are left, at most.
+            self.reread(session)
+            return {id: after for id, after in self.seen(store, session).after.items() if id not in known.chains}
         if known is None:  # How it was then is not in memory: others find what is new by comparing.
             self.seen(store, session)
             return {}
@@ -182,3 +185,11 @@ class Index:
         digest = session_digest(known.chains.frontier(marked=False), lacking)
         level = self._dirty[session] = Level(digest=digest, lacking=lacking, bare=bool(known.bare))
         return level
+
+
+def _is_here(store: Store, session: SessionId) -> bool:
+    try:
+        store.session(session)
+    except MissingError:
+        return False
+    return True

@@ -102,6 +102,7 @@ class StatementsIn:
             whole=() if taken is None else taken.whole,
             lacking=lacking,
             durable=() if taken is None else taken.durable,
+            removed=not self._held.intake.has_session(session) if taken is None else taken.removed,
         )
 
     def _want(self, session: SessionId, source: DeviceId | None) -> None:

@@ -78,7 +78,8 @@ class Changed:
 
     `source`: the peer that they came from, None for what this device signed. `whole`: checkpoints whose content is here
     from now on. `lacking`: heads whose content is wanted and not here. `durable`: what is to be acknowledged now, what
-    was here before included; nothing that is held for want of what it stands on.
+    was here before included; nothing that is held for want of what it stands on. `removed`: a person removed the
+    session everywhere, and nothing but that is here of it.
     """
 
     session: SessionId
@@ -88,6 +89,7 @@ class Changed:
     whole: tuple[CheckpointId, ...] = ()
     lacking: tuple[CheckpointId, ...] = ()
     durable: tuple[StatementId, ...] = ()
+    removed: bool = False
 
 
 @dataclass(frozen=True, kw_only=True)

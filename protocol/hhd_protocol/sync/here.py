@@ -45,6 +45,8 @@ class Here:
             self._open.pop(session, None)
             return
         self.digests[session] = event.digest
+        if event.removed:
+            self._open.pop(session, None)
         if (opened := self._open.get(session)) is not None:
             for id, after in event.fresh.items():
                 opened[0].add(id, after)

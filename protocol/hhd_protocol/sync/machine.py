@@ -236,8 +236,10 @@ class Sync:
         if event.source is None and not event.fresh and self.digests.get(session) != event.digest:
             for one in self.peers.values():  # What is new is not known: peers have it otherwise until they asked.
                 one.apart.add(session)
-        if event.digest is None:
+        if event.digest is None or event.removed:
             self.wants.drop(session)
+            for one in self.peers.values():
+                one.forget(session)
         self._here.changed(event)
         outputs: list[Output] = self._acknowledge(event)
         for peer, one in self.peers.items():

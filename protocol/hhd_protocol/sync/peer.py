@@ -56,6 +56,11 @@ class Peer:
         self.sent.setdefault(session, set()).update(sending)
         return [SendStatements(peer=self.id, session=session, ids=sending, eager=eager)]
 
+    def forget(self, session: SessionId) -> None:
+        """What was under way of a session is no more: it is gone from this device."""
+        for known in (self.grew, self.sent, self.bare):
+            known.pop(session, None)
+
     def acknowledged(
         self, session: SessionId, statements: Iterable[StatementId], whole: Iterable[CheckpointId]
     ) -> None:
