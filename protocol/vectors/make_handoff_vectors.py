@@ -12,6 +12,7 @@ from hhd_protocol.handoff import (
     AnyAside,
     AnyMessage,
     Ask,
+    Begun,
     Closed,
     LoadedThere,
     Needs,
@@ -21,6 +22,8 @@ from hhd_protocol.handoff import (
     Probe,
     Record,
     RefuseOffer,
+    Rehearse,
+    Rehearsed,
     ReleaseTo,
     Side,
     Stage,
@@ -53,6 +56,7 @@ MESSAGES: dict[str, AnyMessage | AnyAside] = {
             folder="repo",
             remotes=("ssh://git.test/repo",),
             root=b"r" * 20,
+            formats=("guest-abi 1", "workspace 1"),
         ),
     ),
     "offer of a session without a folder": Offer(
@@ -71,6 +75,9 @@ MESSAGES: dict[str, AnyMessage | AnyAside] = {
     "superseded": Superseded(**_A),
     "probe": Probe(**_A, hhd="0.1.0", token=TOKEN, head=HEAD, needs=Needs(size_bytes=1, memory_bytes=2)),
     "please": Please(**_A, to=PEER, cancel_running=True, deadline_ms=5_000),
+    "rehearse": Rehearse(**_A, head=HEAD),
+    "rehearsed": Rehearsed(**_A, head=HEAD),
+    "begun": Begun(**_A, runs=True, notes=("its files are elsewhere",)),
     "told": Told(**_A, stage="released", sentence="it is released", way="wait", over=False, status=0),
 }
 

@@ -120,6 +120,9 @@ class Site:
         self.runs.discard(session)
         return None
 
+    async def halt(self, session: SessionId, *, soft: bool = False) -> None:
+        await self.pause(session, soft=soft)
+
     def running(self) -> dict[SessionId, live.State]:
         state = live.State(name="running", sentence="", ways=(), effect="", status=0)
         return dict.fromkeys(self.runs, state)

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+import time
 from collections.abc import Iterator
 from pathlib import Path
 from unittest import mock
@@ -174,7 +175,12 @@ def test_a_running_effect_is_waited_for_and_past_the_deadline_it_goes_on_here(
             site = home.sites["laptop"]
             site.runs.add(asking)
             site.effect_ends.clear()
-            moved = await site.transfer(asking, "desktop", deadline_ms=700)
+            waiting = asyncio.create_task(site.transfer(asking, "desktop", deadline_ms=60_000))
+            await until(lambda: site.soft == [True])
+            (going,) = site.handoffs.turns.goings.values()
+            assert 50 < going.until - time.monotonic() <= 60
+            going.until = time.monotonic()
+            moved = await waiting
             assert moved[-1].status == 4 and "time was over" in moved[-1].sentence
             assert moved[-1].ownership == "this device kept it, and goes on with it"
             site.effect_ends.set()

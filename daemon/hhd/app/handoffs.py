@@ -62,8 +62,10 @@ def transfer(name: str, to: str, *, cancel_running: bool, dry_run: bool, deadlin
     from hhd.node.answers.handoff import Moved
     from hhd.node.asking import Asking
 
-    daemons.up()
     link = sessions.daemon_link()
+    if link is None:
+        daemons.up()
+        link = sessions.daemon_link()
     if link is None:
         raise RefusedError("No daemon runs here, and sessions are handed on by it: hhd up")
     with link:

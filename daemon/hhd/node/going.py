@@ -47,6 +47,10 @@ class Going:
     audience: Audience = field(default_factory=Audience)
     turn: asyncio.Lock = field(default_factory=asyncio.Lock)
     rested: asyncio.Event = field(default_factory=lambda: _set(asyncio.Event()))
+    quiet: asyncio.Event = field(default_factory=lambda: _set(asyncio.Event()))
+    """Its process has said its last word, and let go of the session."""
+    afterwards: live.State | None = None
+    """What is to be told once it rests."""
     hand: Hand = field(default_factory=Hand)
     folder: Path | None = None
     chosen_model: str | None = None

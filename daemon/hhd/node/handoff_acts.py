@@ -12,11 +12,12 @@ from hhd.base import log
 from hhd.base.errors import UserError
 from hhd.node import handoff_steps
 from hhd.node.handoff_going import Going, now_ms, why_of
+from hhd.node.handoff_rehearsal import Rehearsal
 from hhd.node.handoff_ways import Ways
 from hhd.transports.link import LinkError
 from hhd_protocol import handoff
 from hhd_protocol.errors import FormatError
-from hhd_protocol.handoff import Act, Event, Happening, Offer
+from hhd_protocol.handoff import Act, Begun, Event, Happening, Offer
 
 
 class Acts:
@@ -24,6 +25,7 @@ class Acts:
 
     def __init__(self, ways: Ways, happen: Callable[[Going, Event], Awaitable[None]]) -> None:
         self._ways, self._happen = ways, happen
+        self.rehearsal = Rehearsal(ways)
 
     def alone(self, going: Going, act: Act, doing: Coroutine[Any, Any, None]) -> None:
         """Begin something that takes long; the same, once more, takes the place of what was begun before."""
@@ -66,6 +68,7 @@ class Acts:
         if head is None:
             head = await self._ways.read(lambda control: handoff_steps.main_of(control.store, control.me, session))
         await self._ways.syncing.wait_synced(session, going.peer, None)
+        going.staged = head
         took_ms = int((time.monotonic() - begin) * 1000)
         event = handoff.round_over(going.one, took_ms=took_ms, head=head, at_ms=now_ms())
         await self._happen(going, event)
@@ -73,11 +76,12 @@ class Acts:
     async def pause(self, going: Going) -> None:
         """Bring the session to rest at the source."""
         session = going.session
+        await self.rehearsal.ask(going)
         if session in self._ways.workers.running():
             going.ran = self._ways.workers.chosen(session)
-        going.paused_at = time.monotonic()
-        await self._ways.workers.pause(session, soft=not going.one.record.cancel_running)
-        head = await self._ways.store(lambda control: handoff_steps.head_of(control.store, control.me, session))
+            going.paused_at = time.monotonic()
+        await self._ways.workers.halt(session, soft=not going.one.record.cancel_running)
+        head = await self._ways.read(lambda control: handoff_steps.head_of(control.store, control.me, session))
         await self._happen(going, Event(what=Happening.PAUSED, head=head, at_ms=now_ms()))
 
     async def resume(self, going: Going) -> None:
@@ -97,13 +101,16 @@ class Acts:
         """Load what arrived, and compare it with what was named."""
         session, head = going.session, going.one.head
         assert head is not None
-        await self._ways.read(lambda control: handoff_steps.load(control.store, session, head))
+        if going.rehearsing is not None:
+            await asyncio.wait([going.rehearsing])
+        if going.loaded != head:
+            await self._ways.read(lambda control: handoff_steps.load(control.store, session, head))
         await self._happen(going, Event(what=Happening.LOADED, head=head, at_ms=now_ms()))
 
     async def open(self, going: Going) -> None:
         """The session is this device's: its files appear, in one step, and then it goes on."""
         session, transfer = going.session, going.transfer
-        notes = []
+        notes, runs = [], True
         try:
             brought = await self._ways.store(
                 lambda control: handoff_steps.bring(control.store, control.me, session, going.called)
@@ -119,7 +126,11 @@ class Acts:
         except (UserError, OSError) as error:
             log.fault("handoff_not_begun", error, session=session.hex(), transfer=transfer.hex())
             notes.append(f"It does not run: {why_of(error)}")
+            runs = False
         going.notes = (*going.notes, *notes)
+        begun = Begun(transfer=transfer, session=session, runs=runs, notes=tuple(map(handoff.bounded, notes)))
+        await self._ways.send(going.peer, begun)
+        going.calm.set()
         await self._ways.store(lambda control: handoff_steps.opened(control.store, transfer))
 
     async def clean(self, going: Going) -> None:

@@ -10,7 +10,7 @@ from pathlib import Path
 from hhd.node.answers.handoff import Moved
 from hhd_protocol import handoff
 from hhd_protocol.handoff import Act, Handoff, Record
-from hhd_protocol.ids import DeviceId, SessionId, TransferId
+from hhd_protocol.ids import CheckpointId, DeviceId, SessionId, TransferId
 
 DEADLINE_SECONDS = 600.0
 """Until a handoff that is not released yet is given up, unless a person said otherwise."""
@@ -27,8 +27,17 @@ class Going:
     asker: DeviceId | None = None
     ran: tuple[Path | None, str | None] | None = None
     """The folder and model that it ran with here, if it did, before it was paused."""
+    staged: CheckpointId | None = None
+    """At the source: up to where the last round brought it."""
+    rehearsing: asyncio.Task[None] | None = None
+    loaded: CheckpointId | None = None
+    """At the target: what was loaded and compared already."""
+    calm: asyncio.Event = field(default_factory=asyncio.Event)
+    """Set once the session runs on: what else is to be said of it no longer takes time from that."""
     until: float = 0.0
     heard: float = field(default_factory=time.monotonic)
+    begun: bool = False
+    """At the source: the target said that it runs there, or nobody waits for that any more."""
     paused_at: float = 0.0
     pause_ms: int = 0
     notes: tuple[str, ...] = ()

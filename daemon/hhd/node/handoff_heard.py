@@ -8,26 +8,32 @@ import time
 from hhd.base.errors import Exit, RefusedError, UserError
 from hhd.node import handoff_journal, handoff_steps
 from hhd.node.control import ControlService
-from hhd.node.handing_on import verified
+from hhd.node.handing_on import grant_of, verified
 from hhd.node.handoff_going import DEADLINE_SECONDS, Going, kept, now_ms, why_of
-from hhd.node.handoff_turns import Turns
+from hhd.node.handoff_turns import TAKEN, Turns
 from hhd.node.handoff_ways import Ways
 from hhd.node.handoff_wishes import Wishes
 from hhd.transports.link import Channel, Link
-from hhd_protocol import handoff
+from hhd_protocol import handoff, lineage
 from hhd_protocol.handoff import (
     Act,
     Admit,
     Already,
     AnyAside,
     AnyMessage,
+    Aside,
+    Begun,
     Event,
+    Grant,
     Happening,
     Offer,
     Please,
     Probe,
     RefuseOffer,
+    Rehearse,
+    Rehearsed,
     ReleaseTo,
+    Side,
     Stage,
     Told,
     Took,
@@ -57,18 +63,15 @@ class Heard:
 
     async def _heard(self, peer: DeviceId, message: AnyMessage | AnyAside) -> None:
         """Take what a member says. FormatError costs the link."""
-        if isinstance(message, Probe | Please | Told):
+        if isinstance(message, Aside):
             await self._heard_aside(peer, message)
             return
         if isinstance(message, Admit | RefuseOffer) and self._wishes.is_of_probe(message):
             return
-        grant = None
-        if isinstance(message, ReleaseTo | Took | Already):
-            raw = message.statement
-            grant = await self._ways.read(lambda control: verified(control.store, control.me, raw))
         going = await self._of(peer, message)
         if going is None:
             return
+        grant = await self._grant(going, message) if isinstance(message, ReleaseTo | Took | Already) else None
         going.heard = time.monotonic()
         if isinstance(message, Admit):
             going.notes = message.notes
@@ -79,6 +82,18 @@ class Heard:
             self._turns.acts.alone(going, Act.CHECK, self._turns.acts.check(going, message))
             return
         await self._turns.happen(going, event)
+
+    async def _grant(self, going: Going, message: ReleaseTo | Took | Already) -> Grant:
+        """The release in a message, its signature looked at. FormatError costs the link.
+
+        It was looked at before where it is the very one that this device signed or took; and it is once more, in the
+        transaction, where it is to be taken now.
+        """
+        raw, one = message.statement, going.one
+        to_take = isinstance(message, ReleaseTo) and one.side is Side.TARGET and one.stage not in TAKEN
+        if to_take or raw == one.record.release:
+            return grant_of(lineage.decode(raw))
+        return await self._ways.read(lambda control: verified(control.store, control.me, raw))
 
     async def _of(self, peer: DeviceId, message: AnyMessage) -> Going | None:
         """The handoff that a message is of; None where it is another device's, or nothing is known of it."""
@@ -124,6 +139,14 @@ class Heard:
                 self._ways.soon(self._asked_by(peer, message))
             case Told():
                 self._wishes.told(message)
+            case Rehearsed():
+                self._turns.acts.rehearsal.answered(message)
+            case Begun():
+                self._turns.begun(peer, message)
+            case Rehearse(session=session):
+                going = self._turns.goings.get(message.transfer)
+                if going is not None and (going.peer, going.session) == (peer, session):
+                    self._turns.acts.rehearsal.begin(going, message)
 
     async def _asked_by(self, peer: DeviceId, please: Please) -> None:
         """Another device of this person wants a session that this one has at the device `to`."""

@@ -43,6 +43,12 @@ class Running(Protocol):
     async def pause(self, session: SessionId, *, soft: bool = False) -> live.State | None:
         """Pause a session, durable when this returns; `soft`: an effect that runs is waited for."""
 
+    async def halt(self, session: SessionId, *, soft: bool = False) -> None:
+        """Pause a session that is to go elsewhere: its last step is durable, and no process has it, when this returns.
+
+        That it should not run here is noted a little later.
+        """
+
     def running(self) -> dict[SessionId, live.State]:
         """Return the sessions that have a process."""
 

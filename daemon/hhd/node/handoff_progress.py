@@ -13,10 +13,11 @@ from hhd_protocol.handoff import Side, Stage
 def moved(going: Going, name: str) -> Moved:
     """How it stands, for who watches; `name`: of the other device.
 
-    At the source it is over for a person once the target has it.
+    At the source it is over for a person once the target has it and has begun with it.
     """
     one = going.one
-    stage, over = one.stage, one.over or (one.side is Side.SOURCE and one.stage is Stage.ACKNOWLEDGED)
+    gone = one.side is Side.SOURCE and one.stage in (Stage.ACKNOWLEDGED, Stage.CLEANED)
+    stage, over = (Stage.ACKNOWLEDGED, going.begun) if gone else (one.stage, one.over)
     continuity, ownership, status, way = ended(one.record, name) if over else ("", "", Exit.DONE, "")
     if going.refused:
         status = Exit.REFUSED

@@ -138,11 +138,18 @@ def persist(store: Store, record: Record, event: Event) -> None:
         handoff_journal.keep(store, record)
 
 
-def sign(store: Store, me: Identity, one: Handoff, at_ms: int) -> tuple[Handoff, list[Output]]:
-    """Sign the release, with the journal's record; raises as `handing_on.release`."""
+def sign(
+    store: Store, me: Identity, one: Handoff, at_ms: int, ready: Record | None = None
+) -> tuple[Handoff, list[Output]]:
+    """Sign the release, with the journal's record, and with that of the stage before (`ready`) if it is not kept yet.
+
+    All is one transaction. Raises as `handing_on.release`, with none of it kept.
+    """
     done: list[tuple[Handoff, list[Output]]] = []
 
     def journal(grant: Grant) -> None:
+        if ready is not None:
+            handoff_journal.keep(store, ready)
         done.append(_kept(store, one, Event(what=Happening.SIGNED, grant=grant, at_ms=at_ms)))
 
     record = one.record

@@ -5,6 +5,8 @@ Whatever cannot be made durable gives the handoff up, if it still may be.
 
 from __future__ import annotations
 
+import asyncio
+import contextlib
 import time
 from collections.abc import Callable
 
@@ -26,20 +28,26 @@ from hhd_protocol.handoff import (
     PENDING,
     UNTAKEN,
     Act,
+    Begun,
     Do,
     Event,
     Handoff,
     Happening,
     Output,
     Persist,
+    Record,
     Send,
     Side,
     Stage,
     Told,
 )
-from hhd_protocol.ids import SessionId, TransferId
+from hhd_protocol.ids import DeviceId, SessionId, TransferId
 
-_TAKEN = (Stage.TAKEN, Stage.ACKNOWLEDGED, Stage.CLEANED)
+SPREAD_SECONDS = 1.0
+"""Until others hear of a release from this device, if it is not settled between the two before."""
+BEGIN_SECONDS = 15.0
+"""For a target that took a session to say that it runs there; then who watches is told without."""
+TAKEN = (Stage.TAKEN, Stage.ACKNOWLEDGED, Stage.CLEANED)
 
 
 class Turns:
@@ -48,20 +56,24 @@ class Turns:
     def __init__(self, ways: Ways) -> None:
         self._ways, self.goings = ways, dict[TransferId, Going]()
         self.acts = Acts(ways, self.happen)
+        self._leaving: dict[TransferId, Going] = {}
+        """Taken by their targets, which have not said yet that they run there."""
         self.on_change: list[Callable[[SessionId], None]] = []
         """Called after each release or taking of a session: its statements are news for the others."""
 
     async def happen(self, going: Going, event: Event) -> None:
         """Let something happen, once its turn came."""
-        async with going.turn:
-            await self._step(going, event)
-        if going.one.over or (going.one.stage is Stage.NONE and not going.busy):
-            self.goings.pop(going.transfer, None)
+        try:
+            async with going.turn:
+                await self._step(going, event)
+        finally:
+            if going.one.over or (going.one.stage is Stage.NONE and not going.busy):
+                self.goings.pop(going.transfer, None)
 
     async def _step(self, going: Going, event: Event) -> None:
         if event.what in (Happening.CANCELLED, Happening.FAILED, Happening.ABORT):
             event = await self._news(going) or event  # What is known already comes before what is wanted.
-        if event.what is Happening.RELEASE and going.one.stage not in _TAKEN and event.grant is not None:
+        if event.what is Happening.RELEASE and going.one.stage not in TAKEN and event.grant is not None:
             await self._take(going, event.grant.raw)
             return
         after, outputs = handoff.handle(going.one, event)
@@ -69,6 +81,10 @@ class Turns:
 
     async def _carry_out(self, going: Going, after: Handoff, outputs: list[Output], event: Event) -> None:
         """Carry the outputs out, in order; what cannot be made durable gives the handoff up, if it still may be."""
+        match outputs:
+            case [Persist(record=ready), Do(act=Act.SIGN)]:  # Nobody hears of the one before the other.
+                await self._sign(going, after, ready)
+                return
         for output in outputs:
             if isinstance(output, Persist):
                 record = output.record
@@ -105,10 +121,7 @@ class Turns:
             state=f"{after.side.value}.{after.stage.value}",
         )
         if after.stage in (Stage.RELEASED, Stage.TAKEN, Stage.SUPERSEDED, Stage.ABORTED):
-            for hear in self.on_change:
-                hear(going.session)
-        if after.stage is Stage.ACKNOWLEDGED and going.paused_at:
-            going.pause_ms = int((time.monotonic() - going.paused_at) * 1000)
+            self._ways.soon(self._spread(going))
         if after.side is Side.SOURCE and after.stage in (Stage.RELEASED, Stage.ACKNOWLEDGED):
             name = self._ways.names(going.peer)
             sentence = f"It runs on {name} now." if after.stage is Stage.ACKNOWLEDGED else f"It was handed to {name}."
@@ -116,6 +129,47 @@ class Turns:
             self._ways.workers.tell(
                 going.session, live.State(name="paused", sentence=sentence, ways=(way,), effect="", status=0)
             )
+        if after.side is Side.TARGET or after.stage not in (Stage.ACKNOWLEDGED, Stage.CLEANED):
+            self._tell(going, moved(going, self._ways.names(going.peer)))
+        elif after.stage is Stage.ACKNOWLEDGED:
+            self._leaves(going)
+
+    async def _spread(self, going: Going) -> None:
+        """Have the others hear of the release: the two that it is for know, and have something else to do first."""
+        if going.one.stage in (Stage.RELEASED, Stage.TAKEN):
+            with contextlib.suppress(TimeoutError):
+                async with asyncio.timeout(SPREAD_SECONDS):
+                    await going.calm.wait()
+        for hear in self.on_change:
+            hear(going.session)
+
+    def _leaves(self, going: Going) -> None:
+        """It was taken: who watches is told once it runs there, or after some seconds in which nobody says so."""
+        if not going.watching and going.asker is None:
+            going.calm.set()
+            return
+        self._leaving[going.transfer] = going
+
+        async def late() -> None:
+            await asyncio.sleep(BEGIN_SECONDS)
+            self._left(going, f"{self._ways.names(going.peer)} has not said yet that it runs.")
+
+        self._ways.soon(late())
+
+    def begun(self, peer: DeviceId, message: Begun) -> None:
+        """The target of a handoff says that what it took runs there, or why not."""
+        going = self._leaving.get(message.transfer)
+        if going is None or (going.peer, going.session) != (peer, message.session):
+            return
+        if going.paused_at and message.runs:
+            going.pause_ms = max(1, int((time.monotonic() - going.paused_at) * 1000))
+        self._left(going, *message.notes)
+
+    def _left(self, going: Going, *notes: str) -> None:
+        if self._leaving.pop(going.transfer, None) is None:
+            return
+        going.notes, going.begun = (*going.notes, *notes), True
+        going.calm.set()
         self._tell(going, moved(going, self._ways.names(going.peer)))
 
     def _tell(self, going: Going, step: Moved) -> None:
@@ -153,8 +207,6 @@ class Turns:
 
     async def _do(self, going: Going, act: Act, why: str) -> None:
         match act:
-            case Act.SIGN:
-                await self._sign(going)
             case Act.STAGE:
                 self.acts.alone(going, act, self.acts.stage(going))
             case Act.PAUSE:
@@ -168,11 +220,11 @@ class Turns:
             case Act.CLEAN:
                 self.acts.alone(going, act, self.acts.clean(going))
 
-    async def _sign(self, going: Going) -> None:
-        one = going.one
+    async def _sign(self, going: Going, one: Handoff, ready: Record) -> None:
+        """Sign the release of the handoff `one`, with the record `ready` of the stage that this makes it come to."""
         try:
             after, outputs = await self._ways.store(
-                lambda control: handoff_steps.sign(control.store, control.me, one, now_ms())
+                lambda control: handoff_steps.sign(control.store, control.me, one, now_ms(), ready)
             )
         except MovedError:
             self.acts.alone(going, Act.PAUSE, self.acts.pause(going))
@@ -183,6 +235,7 @@ class Turns:
         except (UserError, OSError) as error:
             await self._step(going, Event(what=Happening.FAILED, why=why_of(error), at_ms=now_ms()))
             return
+        self._now(going, one)
         self._now(going, after)
         await self._rest_of(going, outputs)
 

@@ -66,6 +66,8 @@ class Wishes:
                 async with asyncio.timeout(waits):
                     moved = await queue.get()
             except TimeoutError:
+                if going.one.stage is not Stage.RELEASED:
+                    continue  # It was taken meanwhile; that it runs there is waited for, too.
                 yield uncertain(going, self._ways.names(going.peer))
                 return
             yield moved

@@ -223,6 +223,30 @@ class Workers:
             await self._rested(going)
         return going.state
 
+    async def halt(self, session: SessionId, *, soft: bool = False) -> None:
+        """Pause a session that is to go elsewhere: its last step is durable, and no process has it, when this returns.
+
+        That it should not run here is noted a little later: who has it then refuses to begin it.
+        """
+        going = self._goings.get(session)
+        if going is None:
+            return
+        async with going.turn:
+            if going.worker is None:
+                return
+            going.pausing = True
+            going.worker.say(pair.Pause(soft=soft))
+        quiet = asyncio.ensure_future(going.quiet.wait())
+        try:
+            if not soft:
+                await asyncio.wait([quiet], timeout=PAUSE_SECONDS)
+            if soft or quiet.done():
+                await quiet
+            else:
+                await self._rested(going)
+        finally:
+            quiet.cancel()
+
     def chosen(self, session: SessionId) -> tuple[Path | None, str | None]:
         """Return the folder and the model that a session runs with, as `start` was given them."""
         going = self._goings.get(session)
@@ -231,9 +255,13 @@ class Workers:
     def tell(self, session: SessionId, state: live.State) -> None:
         """Tell who is attached to a session that does not run here how it is: where it runs now, say."""
         going = self._goings.get(session)
-        if going is not None and going.worker is None:
-            going.settle("", "")
-            going.tell(state)
+        if going is None:
+            return
+        if going.worker is not None:
+            going.afterwards = state if going.quiet.is_set() else None
+            return
+        going.settle("", "")
+        going.tell(state)
 
     def running(self) -> dict[SessionId, live.State]:
         """Return the sessions that have a process, and how they are."""
@@ -287,6 +315,8 @@ class Workers:
         await self.store.change(lambda control: should_run.note(control.store, note))
         going.over, going.cause, going.pausing = None, "", False
         going.rested.clear()
+        going.quiet.clear()
+        going.afterwards = None
         try:
             environment = going.hand.environment
             if environment is None:
@@ -307,6 +337,7 @@ class Workers:
                 with contextlib.suppress(UserError):
                     await self.store.change(lambda control: should_run.forget(control.store, going.session))
                 going.rested.set()
+                going.quiet.set()
             raise
 
     def _order(
@@ -362,6 +393,7 @@ class Workers:
                 going.grants.append(grant)
             case pair.Over():
                 going.over = message
+                going.quiet.set()
             case _:
                 going.tell(message)
 
@@ -415,6 +447,7 @@ class Workers:
             going.worker = going.opened = None
             self.at_work -= {going.session}
             going.rested.set()
+            going.quiet.set()
             noted = log.note if over is not None else log.warn
             noted("session_rests", session=going.session.hex(), process=worker.process, state=state.name)
             if cut_off:  # Not told as a state: who is attached stays, and comes back with the next daemon.
@@ -422,6 +455,9 @@ class Workers:
                 going.audience.tell(live.Notice(text=state.sentence))
             else:
                 going.tell(state)
+            if going.afterwards is not None:
+                going.settle("", "")
+                going.tell(going.afterwards)
             if again:
                 going.answer = going.answer or None
                 with contextlib.suppress(UserError, OSError):

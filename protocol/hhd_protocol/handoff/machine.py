@@ -248,7 +248,7 @@ def _after(handoff: Handoff, event: Event, to: Stage | None) -> Handoff:
             head=head if to in _WITH_HEAD else record.head,
             release=event.grant.raw if event.grant is not None else record.release,
             denied=record.denied or event.what is Happening.ALREADY,
-            why=_bounded(event.why) or record.why,
+            why=bounded(event.why) or record.why,
             at_ms=event.at_ms,
         )
     return replace(handoff, record=record, head=head, rounds=rounds)
@@ -269,7 +269,7 @@ def _output(act: Act, after: Handoff, event: Event) -> Output:
         case Act.ADMIT:
             return about.admit(event.where, event.notes)
         case Act.REFUSE:
-            return about.refuse(_bounded(event.why), _bounded(event.way))
+            return about.refuse(bounded(event.why), bounded(event.way))
         case Act.PREPARE:
             return about.prepare(after.head)
         case Act.LOADED_THERE:
@@ -281,7 +281,7 @@ def _output(act: Act, after: Handoff, event: Event) -> Output:
         case Act.ASK:
             return Send(message=Ask(transfer=record.transfer, session=record.session))
         case Act.ABORT:
-            return Send(message=Abort(transfer=record.transfer, session=record.session, why=_bounded(record.why)))
+            return Send(message=Abort(transfer=record.transfer, session=record.session, why=bounded(record.why)))
         case Act.SUPERSEDED:
             return Send(message=Superseded(transfer=record.transfer, session=record.session))
     return Do(act=act, head=after.head, why=record.why or event.why)
@@ -297,7 +297,7 @@ class _About:
     def admit(self, where: str, notes: tuple[str, ...]) -> Send:
         return Send(
             message=Admit(
-                transfer=self.transfer, session=self.session, where=_bounded(where), notes=tuple(map(_bounded, notes))
+                transfer=self.transfer, session=self.session, where=bounded(where), notes=tuple(map(bounded, notes))
             )
         )
 
@@ -322,5 +322,6 @@ class _About:
         return Send(message=kinds[act](transfer=self.transfer, session=self.session, statement=raw))
 
 
-def _bounded(text: str) -> str:
+def bounded(text: str) -> str:
+    """`text`, cut to what a message or a record takes."""
     return text.encode()[:HANDOFF_TEXT_BYTES_MAX].decode(errors="ignore")

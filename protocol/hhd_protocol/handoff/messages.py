@@ -7,7 +7,7 @@ the seal of a release file.
 from __future__ import annotations
 
 from dataclasses import dataclass, fields
-from typing import ClassVar, cast
+from typing import ClassVar, cast, get_args
 
 from hhd_protocol import mapping
 from hhd_protocol.codec import Value, decode, encode
@@ -33,7 +33,8 @@ class Needs:
     `size_bytes`: sealed, that are to be stored at most. `memory_bytes`: that the program may take. `module`: the
     program, by hash. `tools`: what its commands were, by name. `model`: the name of the model in use, None for none or
     for the target's own choice; never a key. `sandboxed`: its commands run behind walls here. `folder`: last part of
-    the folder's name, for showing. `remotes`, `root`: hints which repository it works in.
+    the folder's name, for showing. `remotes`, `root`: hints which repository it works in. `formats`: what it is kept
+    in, each a name and a version.
     """
 
     size_bytes: int
@@ -45,6 +46,7 @@ class Needs:
     folder: str = ""
     remotes: tuple[str, ...] = ()
     root: bytes | None = None
+    formats: tuple[str, ...] = ()
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -201,35 +203,41 @@ class Told(Aside):
     status: int = 0
 
 
-AnyAside = Probe | Please | Told
+@dataclass(frozen=True, kw_only=True)
+class Rehearse(Aside):
+    """All of `head` is with you: make ready what a run from it will need, and run nothing. It is not paused yet."""
 
-_ASIDES: dict[str, type[AnyAside]] = {kind.kind: kind for kind in (Probe, Please, Told)}
-_KINDS: dict[str, type[AnyMessage]] = {
-    kind.is_about.value: kind
-    for kind in (
-        Offer,
-        Admit,
-        RefuseOffer,
-        Prepare,
-        LoadedThere,
-        ReleaseTo,
-        Took,
-        Closed,
-        Already,
-        Ask,
-        Abort,
-        Superseded,
-    )
-}
+    kind = "rehearse"
+    head: CheckpointId
+
+
+@dataclass(frozen=True, kw_only=True)
+class Rehearsed(Aside):
+    """That is done, as far as it can be: what it takes from now on is short."""
+
+    kind = "rehearsed"
+    head: CheckpointId
+
+
+@dataclass(frozen=True, kw_only=True)
+class Begun(Aside):
+    """What was taken runs here now, or `runs` is false and `notes` say why; they say what else is otherwise, too."""
+
+    kind = "begun"
+    runs: bool
+    notes: tuple[str, ...] = ()
+
+
+AnyAside = Probe | Please | Told | Rehearse | Rehearsed | Begun
+
+
+def _name(kind: type[AnyMessage | AnyAside]) -> str:
+    return kind.kind if issubclass(kind, Aside) else kind.is_about.value
+
+
+_KINDS: dict[str, type[AnyMessage | AnyAside]] = {_name(kind): kind for kind in get_args(AnyMessage | AnyAside)}
 _COMMON = ("transfer", "session")
-_LENGTHS = {
-    "transfer": TRANSFER_BYTES,
-    "session": ID_BYTES,
-    "token": ID_BYTES,
-    "head": ID_BYTES,
-    "module": ID_BYTES,
-    "to": ID_BYTES,
-}
+_LENGTHS = {"transfer": TRANSFER_BYTES} | dict.fromkeys(("session", "token", "head", "module", "to"), ID_BYTES)
 
 
 def encode_message(message: AnyMessage | AnyAside) -> bytes:
@@ -239,8 +247,7 @@ def encode_message(message: AnyMessage | AnyAside) -> bytes:
         for field in fields(message)
         if field.name not in _COMMON
     }
-    kind = message.kind if isinstance(message, Aside) else message.is_about.value
-    raw = encode([VERSION, kind, message.transfer, message.session, said])
+    raw = encode([VERSION, _name(type(message)), message.transfer, message.session, said])
     decode_message(raw)
     return raw
 
@@ -251,7 +258,7 @@ def decode_message(raw: bytes) -> AnyMessage | AnyAside:
         case [int(version), *_] if type(version) is int and version > VERSION:
             raise NewerVersionError(f"a handoff message of version {version}; this hhd knows {VERSION}")
         case [int(version), str(name), bytes(transfer), bytes(session), dict(said)] if type(version) is int:
-            kind: type[AnyMessage | AnyAside] | None = _KINDS.get(name) or _ASIDES.get(name)
+            kind = _KINDS.get(name)
             if version != VERSION or kind is None:
                 raise FormatError("a handoff message of no kind that there is")
             given: dict[Value, Value] = {**said, "transfer": transfer, "session": session}

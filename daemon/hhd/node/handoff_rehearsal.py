@@ -1,0 +1,78 @@
+"""The rehearsal of a handoff: what the target makes ready while the session still runs at the source.
+
+The source asks for it when the rounds have brought nearly all, and pauses once it hears that it is done. Nothing of it
+is in a journal, and no stage depends on it: what was not rehearsed is done later, when the session stands still already.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import time
+
+from hhd.base import log
+from hhd.base.errors import UserError
+from hhd.node import handoff_steps
+from hhd.node.handoff_going import Going
+from hhd.node.handoff_ways import Ways
+from hhd_protocol.errors import FormatError
+from hhd_protocol.handoff import UNTAKEN, Rehearse, Rehearsed, Side
+from hhd_protocol.ids import CheckpointId, TransferId
+from hhd_protocol.limits import HANDOFF_NEAR_MS
+
+ASK_SECONDS = 5.0
+"""For the target to make ready: a first checkout of a large repository takes longer, and is then done in the pause."""
+
+
+class Rehearsal:
+    """At the source `ask`, at the target `begin`."""
+
+    def __init__(self, ways: Ways) -> None:
+        self._ways = ways
+        self._asked: dict[TransferId, asyncio.Event] = {}
+
+    # At the source
+
+    async def ask(self, going: Going) -> None:
+        """Have the target make ready for where the rounds came to; return once it has, or after some seconds."""
+        if going.staged is None or self._ways.peers.link(going.peer) is None:
+            return
+        begin, answered = time.monotonic(), self._asked.setdefault(going.transfer, asyncio.Event())
+        try:
+            message = Rehearse(transfer=going.transfer, session=going.session, head=going.staged)
+            await self._ways.send(going.peer, message)
+            async with asyncio.timeout(ASK_SECONDS):
+                await answered.wait()
+        except TimeoutError:
+            log.note("handoff_not_rehearsed", session=going.session.hex(), transfer=going.transfer.hex())
+        finally:
+            self._asked.pop(going.transfer, None)
+        if time.monotonic() - begin > HANDOFF_NEAR_MS / 1000:  # Much may have been done meanwhile.
+            await self._ways.syncing.wait_synced(going.session, going.peer, None)
+
+    def answered(self, message: Rehearsed) -> None:
+        """The target has made ready."""
+        if (waiting := self._asked.get(message.transfer)) is not None:
+            waiting.set()
+
+    # At the target
+
+    def begin(self, going: Going, message: Rehearse) -> None:
+        """Make ready for a run from the head that is named, beside everything else."""
+        if going.one.side is not Side.TARGET or going.one.stage not in UNTAKEN or going.rehearsing is not None:
+            return
+        going.rehearsing = self._ways.begin(self._rehearsed(going, message))
+
+    async def _rehearsed(self, going: Going, message: Rehearse) -> None:
+        try:
+            await self._make_ready(going, message.head)
+        except (UserError, OSError, FormatError) as error:  # It is met again, and told, when it counts.
+            log.fault("handoff_rehearsal", error, session=going.session.hex(), transfer=going.transfer.hex())
+        finally:
+            going.rehearsing = None
+        done = Rehearsed(transfer=going.transfer, session=going.session, head=message.head)
+        await self._ways.send(going.peer, done)
+
+    async def _make_ready(self, going: Going, head: CheckpointId) -> None:
+        session = going.session
+        await self._ways.read(lambda control: handoff_steps.load(control.store, session, head))
+        going.loaded = head
