@@ -1,7 +1,7 @@
 """The rehearsal of a handoff: what the target makes ready while the session still runs at the source.
 
 The source asks for it when the rounds have brought nearly all, and pauses once it hears that it is done. Nothing of it
-is in a journal, and no stage depends on it: what was not rehearsed is done later, when the session stands still already.
+is in a journal, and no stage depends on it: what was not rehearsed is done later, when the session stands still.
 """
 
 from __future__ import annotations
