@@ -53,27 +53,13 @@ def read(
     places = store.places()
     if not places:
         return [], {}
-    known = store.all()
+    counts = {one.id: one.checkpoints for one in sessions}
+    known = store.all(counts) if exact else store.apart(counts)
     wanted = tuple(places.values())
-    found = {}
-    for one in sessions:
-        fresh = known.get(one.id)
-        if exact or fresh is None or not _is_level(fresh, wanted, one.checkpoints):
-            found[one.id] = _spread(fresh, wanted, one.checkpoints)
-    return list(places), found
+    return list(places), {id: _spread(fresh, wanted, counts[id]) for id, fresh in known.items()}
 
 
-def _is_level(fresh: Fresh, places: tuple[int, ...], count: int) -> bool:
-    reached = fresh.reached
-    for place in places:
-        if (one := reached.get(place)) is None or one.had < count or one.kept_back:
-            return False
-    return not fresh.lacking
-
-
-def _spread(fresh: Fresh | None, places: tuple[int, ...], count: int) -> Spread:
-    if fresh is None:
-        return Spread(0, (Reach(count),) * len(places))
+def _spread(fresh: Fresh, places: tuple[int, ...], count: int) -> Spread:
     found = []
     for place in places:
         one = fresh.reached.get(place)

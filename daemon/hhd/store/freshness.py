@@ -6,6 +6,8 @@ with a device, so damage to it costs nothing else. Devices are named by their pl
 
 from __future__ import annotations
 
+import contextlib
+import functools
 from collections.abc import Iterable, Mapping
 from typing import NamedTuple, cast
 
@@ -14,7 +16,7 @@ from hhd.store.errors import DamagedStoreError
 from hhd.store.rows import Rows, decoded
 from hhd_protocol.codec import Value, decode_own, encode
 from hhd_protocol.errors import FormatError
-from hhd_protocol.ids import CheckpointId, DeviceId, SessionId, StatementId
+from hhd_protocol.ids import CheckpointId, DeviceId, SessionId
 
 FRESHNESS, DEVICES = "freshness", "freshness-devices"
 """Tables of rows: by session how far others are; which other devices are to have sessions, each at its place."""
@@ -23,6 +25,8 @@ BLOCK_VALUES = 64
 """A value has some 70 bytes a device: with two others, ten thousand sessions are read in some 230 rows."""
 SEVERAL = 0xFFFF
 """Values that are decoded at once."""
+APART = -1
+"""In the place of what all devices had of a session: some of it is not here, or is kept back from one of them."""
 
 
 class Reached(NamedTuple):
@@ -47,12 +51,18 @@ class Fresh(NamedTuple):
     lacking: int
     reached: Mapping[int, Reached]
 
-    def encoded(self) -> bytes:
-        """Return the value for the rows."""
-        others: dict[Value, Value] = {
-            place: [one.had, one.at_ms, one.head, one.level, one.kept_back] for place, one in self.reached.items()
-        }
-        return encode([1, self.lacking, others])
+    def had_by_all(self, places: Iterable[int]) -> int:
+        """Return how many of the checkpoints here all devices in these places have, `APART` where that is not all."""
+        reached = [self.reached.get(place, _NONE) for place in places]
+        if self.lacking or any(one.kept_back for one in reached):
+            return APART
+        return min((one.had for one in reached), default=APART)
+
+
+_NONE = Reached()
+_KINDS = {(int, int, head, bytes, bool) for head in (bytes, type(None))}
+_made = functools.partial(tuple.__new__, Reached)
+"""A `Reached` of a list of its fields: ten thousand are made for a list."""
 
 
 NOTHING = Fresh(0, {})
@@ -69,27 +79,32 @@ class Freshness:
 
     def places(self) -> dict[DeviceId, int]:
         """Return the places of the other devices that are to have sessions now."""
-        return {device: place for place, (device, now) in enumerate(self._devices()) if now}
+        return self._now()[1]
+
+    def _now(self) -> tuple[int, dict[DeviceId, int]]:
+        """Which set of devices this is, counted, and their places."""
+        count, devices = self._devices()
+        return count, {device: place for place, (device, now) in enumerate(devices) if now}
 
     def note_devices(self, devices: Iterable[DeviceId]) -> None:
         """Say which other devices there are now; who had a place keeps it."""
-        before = self._devices()
+        count, before = self._devices()
         now = set(devices)
         after = [(device, device in now) for device, _ in before]
         after += [(device, True) for device in sorted(now - {device for device, _ in before})]
         if after != before:
-            self._rows.put(DEVICES, b"", b"", encode([1, [[device, has] for device, has in after]]))
+            self._rows.put(DEVICES, b"", b"", encode([1, count + 1, [[device, has] for device, has in after]]))
 
-    def _devices(self) -> list[tuple[DeviceId, bool]]:
+    def _devices(self) -> tuple[int, list[tuple[DeviceId, bool]]]:
         try:
             raw = self._rows.get(DEVICES, b"", b"")
             match decoded(raw, "table of devices") if raw is not None else None:
-                case [1, list(entries)]:
+                case [1, int(count), list(entries)]:
                     pairs = cast(list[tuple[bytes, bool]], entries)
-                    return [(DeviceId(device), now) for device, now in pairs]
+                    return count, [(DeviceId(device), now) for device, now in pairs]
         except DamagedStoreError:
             pass
-        return []
+        return 0, []
 
     # Sessions
 
@@ -97,44 +112,94 @@ class Freshness:
         """Return how far others are with a session; nothing where nothing is known, or it is damaged."""
         try:
             raw = self._sessions.get(session)
-            return NOTHING if raw is None else _read(decode_own(raw))
+            match None if raw is None else decode_own(raw):
+                case [1, int(), int(), bytes(whole)]:
+                    return _fresh(decode_own(whole))
         except (DamagedStoreError, FormatError):
-            return NOTHING
+            pass
+        return NOTHING
 
-    def all(self) -> dict[SessionId, Fresh]:
-        """Return the same of every session of which something is known."""
+    def apart(self, counts: Mapping[SessionId, int]) -> dict[SessionId, Fresh]:
+        """Return those of which some device has not all that is here, or is not to have it; the others are level.
+
+        `counts`: how many checkpoints of each session are here. What is damaged counts as not known.
+        """
+        return self._all(counts, self._now()[0])
+
+    def all(self, counts: Mapping[SessionId, int]) -> dict[SessionId, Fresh]:
+        """Return the same of every one of these sessions."""
+        return self._all(counts, None)
+
+    def _all(self, counts: Mapping[SessionId, int], now: int | None) -> dict[SessionId, Fresh]:
+        """Return how far others are with sessions, without those that are level with the set of devices `now`."""
         entries = self._sessions.sound_entries()
-        ids, values = list(entries), list(entries.values())
+        level: set[SessionId] = set()
         found: dict[SessionId, Fresh] = {}
+        ids = list(entries)
         for begin in range(0, len(ids), SEVERAL):
-            part = values[begin : begin + SEVERAL]
-            try:
-                fields = decode_own(b"\x99" + len(part).to_bytes(2, "big") + b"".join(part))
-                if type(fields) is not list or len(fields) != len(part):
-                    raise FormatError("what is known of sessions is not in the form it was written in")
-                found.update(zip(ids[begin : begin + SEVERAL], map(_read, fields), strict=True))
-            except FormatError:  # One of them, which its own read finds.
-                found.update((one, self.of(one)) for one in ids[begin : begin + SEVERAL])
-        return found
+            part = ids[begin : begin + SEVERAL]
+            rows = _rows([entries[id] for id in part])
+            if rows is None:  # One of them is not as it should be, which its own read finds.
+                continue
+            apart: dict[SessionId, bytes] = {}
+            for id, (_, of, had, whole) in zip(part, rows, strict=True):
+                if of == now and had >= counts.get(id, 0):
+                    level.add(id)
+                else:
+                    apart[id] = whole
+            with contextlib.suppress(FormatError):
+                found.update(zip(apart, map(_fresh, _together(list(apart.values()))), strict=True))
+        return {id: found[id] if id in found else self.of(id) for id in counts if id not in level}
 
     def put(self, session: SessionId, fresh: Fresh) -> None:
         """Set what is known of a session, in the caller's transaction if there is one."""
-        self._sessions.put(session, fresh.encoded())
+        count, places = self._now()
+        self._sessions.put(session, self.encoded(fresh, count, places))
+
+    @staticmethod
+    def encoded(fresh: Fresh, count: int, places: Mapping[DeviceId, int]) -> bytes:
+        """Return the value for the rows: what all devices of a counted set have, which is read fast; then all of it."""
+        others: dict[Value, Value] = {
+            place: [one.had, one.at_ms, one.head, one.level, one.kept_back] for place, one in fresh.reached.items()
+        }
+        return encode([1, count, fresh.had_by_all(places.values()), encode([fresh.lacking, others])])
 
     def forget(self, session: SessionId) -> None:
         """The session is removed; within a transaction."""
         self._sessions.remove(session)
 
 
-def _read(fields: Value) -> Fresh:
+def _rows(values: list[bytes]) -> list[tuple[int, int, int, bytes]] | None:
+    """Values of rows decoded at once; None where one is not in its form."""
+    try:
+        fields = _together(values)
+    except FormatError:
+        return None
+    if set(map(type, fields)) - {list}:
+        return None
+    rows = cast(list[tuple[int, int, int, bytes]], fields)
+    if set(map(len, rows)) - {4}:
+        return None
+    kinds = [set(map(type, column)) for column in zip(*rows, strict=True)]
+    return rows if kinds in ([{int}, {int}, {int}, {bytes}], []) else None
+
+
+def _together(values: list[bytes]) -> list[Value]:
+    """At most `SEVERAL` values decoded at once; raises FormatError."""
+    fields = decode_own(b"\x99" + len(values).to_bytes(2, "big") + b"".join(values))
+    if type(fields) is not list or len(fields) != len(values):
+        raise FormatError("what is known of sessions is not in the form it was written in")
+    return fields
+
+
+def _fresh(fields: Value) -> Fresh:
     match fields:
-        case [1, int(lacking), dict(others)]:
+        case [int(lacking), dict(others)]:
             return Fresh(lacking, {place: _reached(one) for place, one in others.items() if type(place) is int})
     raise FormatError("how far others are with a session is not in the form it was written in")
 
 
 def _reached(fields: Value) -> Reached:
-    match fields:
-        case [int(had), int(at_ms), bytes() | None as head, bytes(level), bool(kept_back)]:
-            return Reached(had, at_ms, None if head is None else CheckpointId(StatementId(head)), level, kept_back)
+    if type(fields) is list and tuple(map(type, fields)) in _KINDS:
+        return _made(fields)
     raise FormatError("how far a device is with a session is not in the form it was written in")
