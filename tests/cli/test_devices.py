@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+from dataclasses import replace
 from typing import Any
 
 import pytest
@@ -10,8 +11,12 @@ from tests.cli.test_hostile_text import HOSTILE, hidden
 from tests.node.circles import NOW, identity
 from tests.node.lines import made, turn
 
+from hhd.app import peering, syncing
 from hhd.cli import run
+from hhd.node import listing
 from hhd.node import store as door
+from hhd.node.answers.peers import Peer
+from hhd.node.answers.syncing import Flow, Held, Syncings
 from hhd.node.group import Membership
 from hhd_protocol.crypto import device_text
 from hhd_protocol.group import Add, Found, Join, decode, sign
@@ -171,3 +176,53 @@ def test_a_hostile_name_of_a_device_is_shown_as_text(own: None, capfd: pytest.Ca
     assert not hidden("".join(shown))
     assert all("Mark" in shown[at] for at in (0, 1, 3, 4, 5))
     assert max(map(len, "".join(shown[:-1]).splitlines())) < 1000
+
+
+def test_each_device_says_when_it_was_seen_what_it_lacks_and_what_holds_it(
+    own: None, capfd: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    paired()
+    id = device_text(DESKTOP.id)
+    peer = Peer(id=id, name="desktop", role="full", linked=False, address="", seen_ms=5, ago_ms=7_260_000, trouble="")
+    monkeypatch.setattr(peering, "peers_now", lambda: (peer,))
+    flow = Flow(
+        device=id, name="desktop", linked=False, sent=2_500_000, received=10, behind=2, checkpoints=31, bytes=1_234_567,
+        at_least=False, waiting=0, holding="its disk has no room left\x1b", limits=(),
+    )  # fmt: skip
+    now = Syncings(
+        paused="its person paused it", frugal="this device is on battery", holding="its person paused it", wanted=0,
+        flows=(flow,), held=(Held(session="ab" * 32, device=id, name="desktop"),), trouble="",
+    )  # fmt: skip
+    monkeypatch.setattr(syncing, "status", lambda: now)
+    lines = said(capfd, "devices").splitlines()
+    at = next(number for number, line in enumerate(lines) if line.startswith("desktop"))
+    assert "last linked 2h ago" in lines[at] and lines[at + 1].strip() == id
+    assert [line.strip() for line in lines[at + 2 : at + 5]] == [
+        "lacks 31 checkpoints of 2 sessions, 1.2 MB, 2.5 MB sent, 10 B received",
+        "takes no content: its disk has no room left\\x1b",
+        "1 session waits for your word before going there: hhd sync",
+    ]
+    assert [line.strip() for line in lines[2:5]] == [
+        "Content is not taken: its person paused it.",
+        "hhd sync --resume goes on",
+        "Content goes together, twice a minute: this device is on battery.",
+    ]
+    found = told(capfd, "devices")
+    assert found["sync"]["flows"][0]["checkpoints"] == 31 and found["peers"][0]["ago_ms"] == 7_260_000
+    for ago, seen, words in ((None, 5, "this device's clock was set"), (None, 0, "never linked"), (0, 5, "0s ago")):
+        monkeypatch.setattr(peering, "peers_now", lambda ago=ago, seen=seen: (replace(peer, ago_ms=ago, seen_ms=seen),))
+        assert words in said(capfd, "devices")
+
+
+def test_without_a_daemon_it_is_said_what_others_lack(own: None, capfd: pytest.CaptureFixture[str]) -> None:
+    paired()
+    assert "has everything" in said(capfd, "devices")
+    with door.opened() as store:
+        session = made(store, "the parser", [turn(1)])
+        listing.change(store, session.id)
+        count = len(store.checkpoint_ids(session.id))
+    assert f"lacks {count} checkpoint" in said(capfd, "devices")
+    (flow,) = told(capfd, "devices")["sync"]["flows"]
+    assert (flow["device"], flow["linked"], flow["sent"]) == (device_text(DESKTOP.id), False, None), (
+        "the phone has none"
+    )

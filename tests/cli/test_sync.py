@@ -3,13 +3,14 @@
 from __future__ import annotations
 
 import json
+from dataclasses import replace
 from typing import Any
 
 import pytest
 
 from hhd.app import syncing
-from hhd.cli import run
-from hhd.node.answers.syncing import Flow, Followed, Freshness, FreshnessOf, Held, Syncings
+from hhd.cli import run, telling
+from hhd.node.answers.syncing import Flow, Followed, Freshness, FreshnessOf, Held, Limited, Syncings
 
 HOSTILE = "\x1b[31mdesk\u202etop\n"
 DEVICE = "abcd-efgh-ijkl"
@@ -28,7 +29,20 @@ def stand(**more: Any) -> Syncings:
     return Syncings(**{**given, **more})
 
 
-FLOW = Flow(device=DEVICE, name=HOSTILE, sent=2_500_000, received=10, behind=2, waiting=1, holding=HOSTILE)
+FLOW = Flow(
+    device=DEVICE,
+    name=HOSTILE,
+    linked=True,
+    sent=2_500_000,
+    received=10,
+    behind=2,
+    checkpoints=31,
+    bytes=1_234_567,
+    at_least=False,
+    waiting=1,
+    holding=HOSTILE,
+    limits=(Limited(session="cd" * 32, why="it takes at most 5 bytes of one session" + HOSTILE),),
+)
 
 
 def test_every_line_about_other_devices_is_safe_and_says_what_can_be_done(
@@ -39,7 +53,10 @@ def test_every_line_about_other_devices_is_safe_and_says_what_can_be_done(
     monkeypatch.setattr(syncing, "status", lambda: now)
     assert run(["sync"]) == 0
     said = capsys.readouterr().out
-    assert "\x1b" not in said and "\u202e" not in said and "2 MB sent" in said and "2 sessions behind" in said
+    assert "\x1b" not in said and "\u202e" not in said and "2.5 MB sent, 10 B received" in said
+    assert "lacks 31 checkpoints of 2 sessions, 1.2 MB" in said and "takes no content: \\x1b[31mdesk" in said
+    assert "takes no more of session cdcdcdcdcdcd: it takes at most 5 bytes of one session" in said
+    assert "1 session waits for your word before going there" in said
     assert "hhd sync --resume" in said and "hhd follow abababababab" in said
 
 
@@ -88,3 +105,23 @@ def test_a_wish_names_a_session_and_a_device_or_all(
         "7 sessions: desktop is to have nothing more from now on.",
     ]
     assert run(["follow", "parser"]) == run(["follow", "--all", "parser", "desktop"]) == 2
+
+
+def test_a_device_that_is_away_is_told_by_what_it_lacks(
+    capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    away = replace(FLOW, name="tower", linked=False, sent=None, received=None, at_least=True, holding="", limits=())
+    level = replace(away, name="desktop", behind=0, checkpoints=0, bytes=0)
+    monkeypatch.setattr(syncing, "status", lambda: stand(flows=(away, level)))
+    assert run(["sync"]) == 0
+    assert capsys.readouterr().out.splitlines() == [
+        "tower: lacks 31 checkpoints of 2 sessions, more than 1.2 MB",
+        "desktop: has everything",
+        "No other device is linked.",
+    ]
+
+
+def test_sizes_are_said_in_the_unit_that_suits_them() -> None:
+    assert [telling.size(one) for one in (0, 999, 1000, 2_500_000, 999_960, 123_456_789, 7 * 10**15)] == [
+        "0 B", "999 B", "1.0 KB", "2.5 MB", "1.0 MB", "123 MB", "7000 TB",
+    ]  # fmt: skip

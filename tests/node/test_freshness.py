@@ -8,8 +8,9 @@ import pytest
 from tests.node.wired import Person, Role, Work, person
 from tests.store.conftest import Memory
 
-from hhd.node import listing
+from hhd.node import lagging, listing
 from hhd.node.freshness import Reach, Spread, of_value, read, to_value
+from hhd.node.lagging import Lag, lags
 from hhd.store.freshness import FRESHNESS
 from hhd.store.objects import row_number
 from hhd_protocol.errors import FormatError
@@ -186,3 +187,44 @@ def test_where_sessions_are_travels_as_it_is_and_nonsense_is_refused() -> None:
     ):  # fmt: skip
         with pytest.raises(FormatError):
             of_value(wrong, 2)  # type: ignore[arg-type]
+
+
+def test_what_a_device_lacks_is_counted_in_sessions_checkpoints_and_bytes(tmp_path: Path) -> None:
+    with person(tmp_path, "laptop", "desktop", "tower") as alice:
+        first, second = alice.create("laptop"), alice.create("laptop")
+        works = [Work(alice, "laptop", session, Memory(20)) for session in (first, second)]
+        for work in works:
+            work.step()
+        alice.link("laptop", "desktop")
+        assert alice.pump()
+        store = alice["laptop"].store
+        for work in works:
+            work.step()
+        assert alice.pump()
+        alice.cut("laptop")
+        made = [works[0].step() for _ in range(3)]
+        for session in (first, second):
+            listing.change(store, session)
+        alice["laptop"].engine.note_freshness()
+        found = lags(store)
+        sizes = sum(store.objects.size(name) for id in made for name in store.checkpoint(id).objects)
+        assert found[alice["desktop"].id] == Lag(sessions=1, checkpoints=3, bytes=sizes) and sizes > 0
+        tower = found[alice["tower"].id]
+        all_ids = [*store.checkpoint_ids(first), *store.checkpoint_ids(second)]
+        whole = sum(store.objects.size(name) for id in all_ids for name in store.checkpoint(id).objects)
+        assert tower == Lag(sessions=2, checkpoints=len(all_ids), bytes=whole)
+
+
+def test_the_sizes_of_very_many_checkpoints_are_not_all_looked_up(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(lagging, "CHECKPOINTS_SIZED_MAX", 2)
+    with person(tmp_path, "laptop", "desktop") as alice:
+        session = alice.create("laptop")
+        work = Work(alice, "laptop", session, Memory(20))
+        made = [work.step() for _ in range(4)]
+        store = alice["laptop"].store
+        listing.change(store, session)
+        (lag,) = lags(store).values()
+        sized = sum(store.objects.size(name) for id in made[-2:] for name in store.checkpoint(id).objects)
+        assert lag.at_least and lag.bytes == sized and lag.checkpoints == len(store.checkpoint_ids(session))

@@ -291,6 +291,29 @@ def test_a_fixed_address_finds_who_is_there_once_and_keeps_it() -> None:
     run(test)
 
 
+def test_how_long_ago_a_device_was_linked_is_said_by_a_clock_that_does_not_jump() -> None:
+    async def test(house: House) -> None:
+        laptop, desktop = await pair(house)
+        shown = (await laptop.peers._peers()).peers[0]
+        assert shown.linked and shown.ago_ms == 0
+        await desktop.end()
+        await laptop.linked()
+        await laptop.until(lambda: laptop.shelf.book.met[ident("desktop")].seen_ms > 0)
+        for date in (86_400_000_000, 5, 1_000):  # A day and more ahead, behind, and as it was.
+            laptop.peers._now_ms = lambda date=date: date  # type: ignore[misc]
+            ago = (await laptop.peers._peers()).peers[0].ago_ms
+            assert ago is not None and 0 <= ago < 600_000, f"at the date {date} it was {ago} ms ago"
+        shelf = laptop.shelf
+        await laptop.end()
+        laptop = house.device("laptop", PAIR, shelf)  # What it knew by that clock ended with the process.
+        await laptop.until(lambda: bool(laptop.peers._book.met))
+        for date, told in ((61_000, 60_000), (5, None), (1_000 + 40 * 365 * 86_400_000, None)):
+            laptop.peers._now_ms = lambda date=date: date  # type: ignore[misc]
+            assert (await laptop.peers._peers()).peers[0].ago_ms == told
+
+    run(test)
+
+
 def test_a_stranger_at_a_fixed_address_is_left_and_said() -> None:
     async def test(house: House) -> None:
         laptop = house.device("laptop", PAIR)

@@ -10,6 +10,7 @@ from hhd.app import sessions
 
 if TYPE_CHECKING:
     from hhd.node.answers.group import Allowed, Gathering, Named, Refounded, Unpaired
+    from hhd.node.answers.syncing import Syncings
     from hhd.node.group_verbs import GroupVerbs
 
 T = TypeVar("T")
@@ -31,6 +32,18 @@ def gathering() -> Gathering:
     from hhd.node.answers.group import Gathering
 
     return _done("devices", Gathering, lambda verbs: verbs.devices(), changes=False)
+
+
+def syncings() -> Syncings:
+    """How it stands with the others: what went there and what they lack; without a daemon only the latter."""
+    from hhd.app import syncing
+    from hhd.base.errors import RefusedError
+
+    try:
+        return syncing.status()
+    except RefusedError:  # None runs, or one that is older than this hhd.
+        with here() as verbs:
+            return verbs.lagging()
 
 
 def allow(name: str, approve: bool) -> Allowed:

@@ -8,7 +8,7 @@ import click
 
 from hhd.app import devices, peering
 from hhd.base.text import short
-from hhd.cli import telling
+from hhd.cli import flows, telling
 from hhd.cli.telling import JSON
 
 if TYPE_CHECKING:
@@ -28,10 +28,18 @@ def command(context: click.Context, as_json: bool) -> None:
         return
     found = devices.gathering()
     around = {peer.id: peer for peer in peering.peers_now()}
+    now = devices.syncings()
     if as_json:
-        telling.as_object(found, peers=list(around.values()))
+        telling.as_object(found, peers=list(around.values()), sync=now)
         return
-    telling.lines([line for one in found.members for line in _lines(one, around.get(one.id))] + list(_besides(found)))
+    stand = {flow.device: flows.lines(flow, now) for flow in now.flows}
+    stand[next((one.id for one in found.members if one.here), "")] = flows.here(now)
+    lines = [
+        line
+        for one in found.members
+        for line in (*_lines(one, around.get(one.id)), *(f"    {more.strip()}" for more in stand.get(one.id, ())))
+    ]
+    telling.lines([*lines, *_besides(found)])
 
 
 @command.command("allow")
@@ -92,7 +100,7 @@ def _lines(one: Grouped, peer: Peer | None) -> list[str]:
     if peer is not None and peer.linked:
         said.append(f"linked at {short(peer.address, NAME_CHARS)}")
     elif peer is not None:
-        said.append(f"last linked {telling.when(peer.seen_ms)}" if peer.seen_ms else "never linked")
+        said.append(telling.linked_last(peer.seen_ms, peer.ago_ms))
     if one.approves and not one.here:
         said.append("may approve for this device")
     if one.added_by is not None:

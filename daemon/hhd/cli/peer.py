@@ -70,8 +70,9 @@ def _line(peer: Peer) -> str:
     name = f"{peer.id[:9]}  {_shown(peer.name) or '(no name)'}"
     if peer.linked:
         return f"{name}: linked at {visible(peer.address, one_line=True)}"
-    seen = f"last linked {telling.when(peer.seen_ms)}" if peer.seen_ms else "never linked"
-    return f"{name}: {seen}" + (f". {visible(peer.trouble, one_line=True)}" if peer.trouble else "")
+    return f"{name}: {telling.linked_last(peer.seen_ms, peer.ago_ms)}" + (
+        f". {visible(peer.trouble, one_line=True)}" if peer.trouble else ""
+    )
 
 
 def _shown(name: str) -> str:

@@ -7,8 +7,7 @@ from typing import TYPE_CHECKING
 import click
 
 from hhd.app import syncing
-from hhd.base.text import visible
-from hhd.cli import telling
+from hhd.cli import flows, telling
 from hhd.cli.telling import JSON
 
 if TYPE_CHECKING:
@@ -44,29 +43,19 @@ def command(session: str | None, pause: bool, resume: bool, follow: bool, as_jso
 
 
 def _lines(now: Syncings) -> list[str]:
-    lines = [one for one in (now.trouble, _sentence("Content is not taken", now.holding)) if one]
-    if now.paused:
-        lines.append("    hhd sync --resume goes on")
-    if now.frugal:
-        lines.append(f"Content goes together, twice a minute: {now.frugal}.")
-    if now.wanted:
-        lines.append(f"{telling.count(now.wanted, 'object')} of others on the way here.")
+    lines = flows.here(now)
     for flow in now.flows:
-        state = "has everything" if not flow.behind else f"{telling.count(flow.behind, 'session')} behind"
-        lines.append(
-            f"{_named(flow.name, flow.device)}: {state}, {_size(flow.sent)} sent, {_size(flow.received)} received"
-        )
-        if flow.holding:
-            lines.append(f"    takes no content: {visible(flow.holding)}")
-    if not now.flows and not now.trouble:
+        state, *more = flows.lines(flow, now)
+        lines += [f"{flows.named(flow.name, flow.device)}: {state}", *(f"    {one}" for one in more)]
+    if not any(flow.linked for flow in now.flows) and not now.trouble:
         lines.append("No other device is linked.")
     for held in now.held:
-        lines.append(
-            f"Session {held.session[:12]} waits for your word before it goes to {_named(held.name, held.device)}:"
-        )
-        lines.append("    something in it looks like a credential; hhd show says how much")
-        where = _named(held.name, held.device)
-        lines.append(f"    hhd follow {held.session[:12]} {where} sends it, hhd unfollow keeps it back")
+        where = flows.named(held.name, held.device)
+        lines += [
+            f"Session {held.session[:12]} waits for your word before it goes to {where}:",
+            "    something in it looks like a credential; hhd show says how much",
+            f"    hhd follow {held.session[:12]} {where} sends it, hhd unfollow keeps it back",
+        ]
     return lines
 
 
@@ -77,26 +66,9 @@ def _fresh(devices: tuple[Freshness, ...]) -> list[str]:
     for one in devices:
         link = "" if one.linked else ", not linked now"
         if one.level:
-            lines.append(f"{_named(one.name, one.device)}: has everything{link}")
+            lines.append(f"{flows.named(one.name, one.device)}: has everything{link}")
         elif one.checkpoint is not None:
-            lines.append(f"{_named(one.name, one.device)}: has it up to checkpoint {one.checkpoint[:12]}{link}")
+            lines.append(f"{flows.named(one.name, one.device)}: has it up to checkpoint {one.checkpoint[:12]}{link}")
         else:
-            lines.append(f"{_named(one.name, one.device)}: nothing is known of it there{link}")
+            lines.append(f"{flows.named(one.name, one.device)}: nothing is known of it there{link}")
     return lines
-
-
-def _named(name: str, device: str) -> str:
-    """What a device is called; its name is somebody's text."""
-    return visible(name) or device[:9]
-
-
-def _sentence(what: str, why: str) -> str:
-    return f"{what}: {why}." if why else ""
-
-
-def _size(count: int) -> str:
-    for unit in ("B", "KB", "MB", "GB"):
-        if count < 1000:
-            return f"{count} {unit}"
-        count //= 1000
-    return f"{count} TB"

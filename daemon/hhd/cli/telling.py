@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING, Any
 import click
 
 from hhd.base.text import short
-from hhd.cli.lines import device_called, write
+from hhd.cli.lines import age, device_called, write
 
 if TYPE_CHECKING:
     from hhd.node.answers.device import Device
@@ -81,6 +81,25 @@ def when(at_ms: int) -> str:
     except (OverflowError, ValueError, OSError):
         return f"at {at_ms} ms"
     return moment.strftime("%Y-%m-%d %H:%M:%S")
+
+
+def size(bytes: int) -> str:
+    """A number of bytes, in the unit that suits it."""
+    shown, unit = float(bytes), "B"
+    for unit in ("B", "KB", "MB", "GB", "TB"):
+        if shown < 999.5 or unit == "TB":
+            break
+        shown /= 1000
+    return f"{shown:.1f} {unit}" if unit != "B" and shown < 99.95 else f"{shown:.0f} {unit}"
+
+
+def linked_last(seen_ms: int, ago_ms: int | None) -> str:
+    """When a device that is not linked was linked last, by this device's own clock."""
+    if not seen_ms:
+        return "never linked"
+    if ago_ms is None:
+        return "linked before; when cannot be said, since this device's clock was set"
+    return f"last linked {age(ago_ms)} ago"
 
 
 def count(number: int, noun: str) -> str:

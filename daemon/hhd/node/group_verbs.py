@@ -8,8 +8,9 @@ from dataclasses import dataclass
 
 from hhd.base.errors import UsageError
 from hhd.identity.key import Identity
-from hhd.node import naming, registry
+from hhd.node import lagging, naming, registry
 from hhd.node.answers.group import Allowed, Gathering, Grouped, Named, Refounded, Unpaired
+from hhd.node.answers.syncing import Syncings
 from hhd.node.devices import Devices
 from hhd.node.group import Membership
 from hhd.node.members import members
@@ -52,6 +53,11 @@ class GroupVerbs:
             fallen=[known.shown(one) for one in sorted(group.fallen)],
             out=self.me.id not in group.members,
         )
+
+    def lagging(self) -> Syncings:
+        """Return what the others lack of what is here, as they last said; nothing of this goes on without a daemon."""
+        flows = lagging.without_daemon(self.store, self._known.named)
+        return Syncings(paused="", frugal="", holding="", wanted=0, flows=flows, held=(), trouble="")
 
     def allow(self, name: str, approve: bool) -> Allowed:
         """Let a device approve for this one, or no longer; raises UsageError, RefusedError."""

@@ -16,6 +16,7 @@ from typing import Protocol
 
 from hhd.base import log
 from hhd.base.errors import UserError
+from hhd.node import around
 from hhd.node.address_book import AddressBook, typed
 from hhd.node.answers.peers import Around, Fixed, Peer
 from hhd.node.beacon import Beacon, Told
@@ -35,6 +36,9 @@ MOVED_SECONDS = 2.0
 """For one after the networks changed."""
 RELOAD_SECONDS = 60.0
 """Until the group is read again where it could not be."""
+
+AGO_MS_MAX = 10 * 365 * 86_400_000
+"""A device that was linked longer ago than this was so by a clock that had been set wrongly."""
 
 _OUTCOMES = {Why.STRANGER: Outcome.WRONG, Why.REFUSED: Outcome.WRONG, Why.VERSION: Outcome.WRONG}
 
@@ -78,6 +82,8 @@ class Peers:
         self._lane = Lane("addresses")
         self._links = Links(roll, self)
         self._troubles: dict[DeviceId | Place, str] = {}
+        self._seen: dict[DeviceId, int] = {}
+        """When devices were linked last, by a clock that nobody sets and that counts sleep."""
         self._stir, self._wanted = asyncio.Event(), asyncio.Event()
         self._transport: Transport | None = None
         self._listening = Listening(
@@ -333,6 +339,7 @@ class Peers:
         self._machine.lost(device, self._now())
         self._stir.set()
         if used:
+            self._seen[device] = around.now_ms()
             self._note_soon(self._book.meeting(device, None, self._now_ms()))
 
     # The address book
@@ -393,8 +400,16 @@ class Peers:
             linked=link is not None,
             address="" if link is None else link.remote,
             seen_ms=self._now_ms() if link is not None else 0 if met is None else met.seen_ms,
+            ago_ms=0 if link is not None else self._ago_ms(device, 0 if met is None else met.seen_ms),
             trouble="" if link is not None else self._troubles.get(device, ""),
         )
+
+    def _ago_ms(self, device: DeviceId, seen_ms: int) -> int | None:
+        """How long ago a device was linked; by the date only where it was before this daemon began."""
+        if device in self._seen:
+            return around.now_ms() - self._seen[device]
+        ago = self._now_ms() - seen_ms
+        return ago if seen_ms and 0 <= ago < AGO_MS_MAX else None
 
     @staticmethod
     def _now() -> float:

@@ -20,8 +20,8 @@ from typing import Protocol, TypeVar
 
 from hhd.base.errors import UserError
 from hhd.identity.key import Identity
-from hhd.node import around, naming, should_run
-from hhd.node.answers.syncing import Flow, Followed, Freshness, FreshnessOf, Held, Syncings
+from hhd.node import around, lagging, naming, should_run
+from hhd.node.answers.syncing import Followed, Freshness, FreshnessOf, Held, Syncings
 from hhd.node.devices import Devices
 from hhd.node.lanes import Lane
 from hhd.node.members import members
@@ -29,6 +29,7 @@ from hhd.node.registry import device_names
 from hhd.node.service import Verb
 from hhd.node.syncing_engine import Engine
 from hhd.node.syncing_out import Out
+from hhd.node.syncing_talk import Counted
 from hhd.node.syncing_wishes import Wishes
 from hhd.store.store import Store
 from hhd.transports.link import Channel, Link, LinkError
@@ -457,21 +458,21 @@ class Syncing:
         return await self._lane.do(self._status)
 
     def _status(self) -> Syncings:
+        self._engine.note_freshness()
         names = self._devices()
-        flows = []
-        for peer, one in self._engine.machine.peers.items():
-            counted = self._engine.counted[peer]
-            flows.append(
-                Flow(
-                    device=device_text(peer),
-                    name=names.named(peer),
-                    sent=counted.sent,
-                    received=counted.received,
-                    behind=self._engine.machine.behind(peer),
-                    waiting=self._engine.machine.wants.waits_for(peer),
-                    holding=one.holding.get(None, ""),
-                )
+        machine, counted = self._engine.machine, self._engine.counted
+        flows = [
+            lagging.flow(
+                device,
+                names.named(device),
+                lag,
+                linked=machine.peers.get(device),
+                behind=machine.behind(device) if device in machine.peers else lag.sessions,
+                waiting=machine.wants.waits_for(device),
+                counted=counted.get(device, Counted()),
             )
+            for device, lag in lagging.lags(self._engine.store).items()
+        ]
         held = [
             Held(session=session.hex(), device=device_text(peer), name=names.named(peer))
             for session, peer in self._wishes.held()

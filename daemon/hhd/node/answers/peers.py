@@ -9,8 +9,9 @@ from dataclasses import dataclass
 class Peer:
     """Another member. `address`: of the other end of the link, "" without one.
 
-    `seen_ms`: when it was linked last, 0 for never; now, while it is linked. `trouble`: why it could not be linked when
-    that was tried last, "" if it could.
+    `seen_ms`: when it was linked last, 0 for never; now, while it is linked. `ago_ms`: how long ago that was by this
+    device's own clock, None where that cannot be said: the clock was set since. `trouble`: why it could not be linked
+    when that was tried last, "" if it could.
     """
 
     id: str
@@ -19,6 +20,7 @@ class Peer:
     linked: bool
     address: str
     seen_ms: int
+    ago_ms: int | None
     trouble: str
 
 

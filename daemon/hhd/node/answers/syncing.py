@@ -6,17 +6,36 @@ from dataclasses import dataclass
 
 
 @dataclass(frozen=True, kw_only=True)
+class Limited:
+    """A session of which a device takes no more content, and why."""
+
+    session: str
+    why: str
+
+
+@dataclass(frozen=True, kw_only=True)
 class Flow:
-    """One linked device: bytes of messages since the daemon began; sessions that it has not as they are here; content
-    that it was asked for; why it takes none, empty if it does."""
+    """One other device that is to have sessions.
+
+    `sent`, `received`: bytes of messages since the daemon began, None where none runs. `behind`: sessions that it has
+    not as they are here; of them it lacks so many `checkpoints`, which brought so many `bytes` of sealed content (with
+    `at_least`: or more). What is not linked lacks what it lacked when it was heard last, and what came since.
+    `waiting`: content that it was asked for. `holding`: why it takes none, empty if it does; `limits`: of single
+    sessions.
+    """
 
     device: str
     name: str
-    sent: int
-    received: int
+    linked: bool
+    sent: int | None
+    received: int | None
     behind: int
+    checkpoints: int
+    bytes: int
+    at_least: bool
     waiting: int
     holding: str
+    limits: tuple[Limited, ...]
 
 
 @dataclass(frozen=True, kw_only=True)
