@@ -56,21 +56,24 @@ def two() -> Iterator[Net]:
 
 
 def starts() -> None:
-    """Both are started at the same moment, and know nothing of where the other one is."""
-    times, later = [], []
+    """Both are started at the same moment: knowing nothing of where the other one is, and then as they were linked."""
+    first: tuple[list[float], list[float]] = [], []
+    again: tuple[list[float], list[float]] = [], []
     for number in range(STARTS + 1):
         with two() as net:
-            since = time.time()
-            processes = [host.popen(sys.executable, "-m", "hhd", "daemon") for host in net.hosts.values()]
-            took = until_linked(net, since)
-            if number:  # The first one compiles and fills caches.
-                times.append(took)
-                begun = max(said_at(host, "started", since) or 0.0 for host in net.hosts.values())
-                later.append(took - (begun - since) * 1000)
-            for process in processes:
-                net.end(process)
-    tell("two daemons, from start to linked", times, target_ms=2000)
-    tell("the same, from when the later one said that it had started", later)
+            for times, later in (first, again):
+                since = time.time()
+                processes = [host.popen(sys.executable, "-m", "hhd", "daemon") for host in net.hosts.values()]
+                took = until_linked(net, since)
+                if number:  # The first one compiles and fills caches.
+                    times.append(took)
+                    begun = max(said_at(host, "started", since) or 0.0 for host in net.hosts.values())
+                    later.append(took - (begun - since) * 1000)
+                for process in processes:
+                    net.end(process)
+    for what, (times, later) in (("knowing no address", first), ("knowing the last one", again)):
+        tell(f"two daemons, {what}, from start to linked", times, target_ms=2000)
+        tell("the same, from when the later one said that it had started", later)
 
 
 def wakes() -> None:

@@ -207,7 +207,8 @@ class Peers:
         async with asyncio.TaskGroup() as tasks:
             self._tasks = tasks
             try:
-                for one in (self._listening.run(), self._dial_all(), self._watch_sleep()):
+                # Who was met before is dialled first: to announce takes imports that the answer need not wait for.
+                for one in (self._dial_all(), self._listening.run(), self._watch_sleep()):
                     tasks.create_task(one)
                 await asyncio.get_running_loop().create_future()  # Until this is cancelled.
             finally:

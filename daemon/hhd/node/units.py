@@ -20,7 +20,6 @@ import sys
 from collections.abc import Mapping
 from dataclasses import dataclass
 from pathlib import Path
-from xml.sax.saxutils import escape
 
 from hhd.base import files
 from hhd.base.errors import RefusedError
@@ -107,7 +106,7 @@ def serve(data: Path, *, system: str = sys.platform) -> bool:
         return False
     text = read(there[-1]) or ""
     line = (
-        f"    <key>HhdData</key>\n    <string>{escape(str(_absolute(data)))}</string>\n"
+        f"    <key>HhdData</key>\n    <string>{_in_xml(str(_absolute(data)))}</string>\n"
         if system == "darwin"
         else (f"\nX-Data={_absolute(data)}\n")
     )
@@ -230,16 +229,22 @@ def _inner(word: str) -> str:
     return word.replace("\\", "\\\\").replace('"', '\\"')
 
 
+def _in_xml(text: str) -> str:
+    from xml.sax.saxutils import escape  # A client of HTTP comes along with it, which no daemon that starts needs.
+
+    return escape(text)
+
+
 def _escaped(word: str) -> str:
     return word.replace("%", "%%")
 
 
 def _agent(words: tuple[str, ...], carried: Mapping[str, str]) -> str:
-    arguments = "</string>\n        <string>".join(map(escape, words))
-    pairs = "".join(f"\n        <key>{escape(name)}</key>\n        <string>{escape(value)}</string>"
+    arguments = "</string>\n        <string>".join(map(_in_xml, words))
+    pairs = "".join(f"\n        <key>{_in_xml(name)}</key>\n        <string>{_in_xml(value)}</string>"
                     for name, value in carried.items())  # fmt: skip
     environment = f"{pairs}\n    " if pairs else ""
-    said = {"HHD": arguments, "ENVIRONMENT": environment, "DATA": escape(str(_data()))}
+    said = {"HHD": arguments, "ENVIRONMENT": environment, "DATA": _in_xml(str(_data()))}
     text = _filled(_template("launchd", AGENT), said)
     read = plistlib.loads(text.encode())
     assert read["ProgramArguments"] == [*words, "daemon"] and read["EnvironmentVariables"] == dict(carried)
