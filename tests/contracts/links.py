@@ -14,6 +14,7 @@ from typing import Any, Protocol
 
 import pytest
 
+from hhd.transports import one as one_link
 from hhd.transports.link import PAIR, Channel, Link, LinkError, Listener, Transport, Why
 from hhd.transports.one import OnePerDevice
 from hhd.transports.stream import Pace
@@ -116,6 +117,11 @@ class Linked:
 
 class LinkContract:
     """The suite; `worlds` is what a transport's tests provide."""
+
+    @pytest.fixture(autouse=True)
+    def _busy_machine(self, monkeypatch: pytest.MonkeyPatch) -> None:
+        """A link that lives gives a sign of life, however long this process stands still meanwhile."""
+        monkeypatch.setattr(one_link, "ANSWER_SECONDS", 30)
 
     @asynccontextmanager
     async def world(self) -> AsyncIterator[World]:

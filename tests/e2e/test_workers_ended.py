@@ -26,7 +26,9 @@ FAULTS = """
 import sys
 if "hhd.node.zygote" in sys.orig_argv:
     import re
+    import hhd.node.worker
     from hhd.effects import scripted
+    hhd.node.worker.BEAT_SECONDS = 0.1
     answer = scripted.Script.answer
     def faulty(self, request, *, position, watch):
         found = answer(self, request, position=position, watch=watch)

@@ -71,15 +71,15 @@ def test_it_is_asked_once_and_again_when_it_is_forgotten(home: Path) -> None:
 )
 def test_a_profile_that_hangs_breaks_or_babbles_costs_a_moment_and_a_sentence(text: str, why: str, home: Path) -> None:
     begun = time.monotonic()
-    asked = LoginShell(shell(home, text), seconds_max=1.0)
+    asked = LoginShell(shell(home, text), seconds_max=1.0 if "did not end" in why else 60)
     assert asked.environment() is None and why in asked.failed
-    assert time.monotonic() - begun < 30
+    assert time.monotonic() - begun < 50
 
 
 def test_no_more_of_what_it_says_is_held_than_may_be(home: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     held, read = [], os.read
     monkeypatch.setattr(os, "read", lambda fd, size: held.append(piece := read(fd, size)) or piece)
-    assert LoginShell(shell(home, "exec yes"), seconds_max=2.0).environment() is None
+    assert LoginShell(shell(home, "exec yes"), seconds_max=60).environment() is None
     assert BYTES_MAX < sum(map(len, held)) <= BYTES_MAX + 64 * 1024
 
 
@@ -91,7 +91,7 @@ def test_what_it_says_before_the_mark_is_no_variable(home: Path) -> None:
 
 def test_a_program_that_a_profile_leaves_running_is_not_waited_for_and_ended(home: Path) -> None:
     (home / ".profile").write_text(f"sleep 100 & echo $! > {home}/left\nexport LAST=yes\n")
-    found = LoginShell("/bin/sh", seconds_max=30).environment()
+    found = LoginShell("/bin/sh", seconds_max=60).environment()
     assert found is not None and found["LAST"] == "yes"
     left = int((home / "left").read_text())
     while True:

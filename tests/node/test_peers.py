@@ -5,12 +5,14 @@ from __future__ import annotations
 import asyncio
 import json
 from pathlib import Path
+from unittest import mock
 
 import pytest
 from tests.node.peering import Circle, House, Shelf, echo, ident, run
 
 from hhd.base import log
 from hhd.base.errors import RefusedError, UsageError
+from hhd.node import dialling, peers
 from hhd.node.address_book import PORT_DEFAULT, AddressBook, Met
 from hhd.node.dialling import Place
 from hhd.transports import sockets
@@ -22,13 +24,16 @@ PAIR = ("add laptop", "add desktop")
 THREE = (*PAIR, "add phone")
 
 
-async def pair(house: House, records: tuple[str, ...] = PAIR) -> tuple[House.Device, House.Device]:
-    """Two that are linked."""
+async def pair(
+    house: House, records: tuple[str, ...] = PAIR, *, courtesy_seconds: float = 30
+) -> tuple[House.Device, House.Device]:
+    """Two that are linked, by one link however slow the machine is: the one that waits for the other's does so long."""
     laptop, desktop = house.device("laptop", records), house.device("desktop", records)
     await laptop.listens()
     await desktop.listens()
-    laptop.hears("desktop")
-    desktop.hears("laptop")
+    with mock.patch.object(dialling, "COURTESY_SECONDS", courtesy_seconds):
+        laptop.hears("desktop")
+        desktop.hears("laptop")
     await laptop.linked("desktop")
     await desktop.linked("laptop")
     await laptop.until(lambda: bool(laptop.links))
@@ -53,8 +58,8 @@ def test_a_device_without_others_listens_to_nobody_and_begins_when_another_one_j
 
 def test_two_that_hear_of_each_other_have_one_link_and_each_is_told_once() -> None:
     async def test(house: House) -> None:
-        laptop, desktop = await pair(house)
-        await asyncio.sleep(0.5)  # Longer than the courtesy of the one that waits.
+        laptop, desktop = await pair(house, courtesy_seconds=1)
+        await asyncio.sleep(1.2)  # Longer than the courtesy of the one that waits.
         assert laptop.said == ["linked desktop"] and desktop.said == ["linked laptop"]
         link = laptop.peers.link(ident("desktop"))
         assert link is not None and link.peer == ident("desktop")
@@ -370,8 +375,9 @@ def test_after_a_sleep_a_dead_link_is_noticed_and_replaced_at_once() -> None:
         await laptop.linked("desktop")
         await desktop.linked("laptop")
         before = list(laptop.said)
-        laptop.peers._woke(60.0)  # A link that answers stays.
-        await asyncio.sleep(0.2)
+        with mock.patch.object(peers, "WAKE_SECONDS", 30):
+            laptop.peers._woke(60.0)  # A link that answers stays.
+            await asyncio.sleep(0.2)
         assert laptop.said == before
 
     run(test)

@@ -107,7 +107,9 @@ def test_nothing_goes_on_after_the_person_ended_it(run: Run, sandbox: Sandbox, c
 
 def test_without_the_supervisors_hold_a_double_fork_would_go_on(folder: Path) -> None:
     mark = f"hhd-mark-{os.getpid()}-{os.urandom(4).hex()}"
-    script = f"export MARK={mark}; setsid bash -c '(setsid sleep 1000 &) & exit' & sleep 0.2"
+    runs = folder / "runs"
+    away = f"(setsid bash -c 'touch {runs}; exec sleep 1000' &) & exit"
+    script = f'export MARK={mark}; setsid bash -c "{away}" & until [ -e {runs} ]; do sleep 0.01; done'
     os.spawnve(os.P_WAIT, "/bin/bash", ["bash", "-c", script], {"PATH": "/usr/bin:/bin"})
     left = _marked(mark)
     supervisor.send(left, 9)
