@@ -21,10 +21,10 @@ check: $(STAMP)
 	$(BIN)/lint-imports
 
 test: check
-	$(BIN)/python -m pytest -n 2 -q
+	$(BIN)/python -m pytest -n 2 --dist worksteal -q
 
 long: $(STAMP)
-	$(BIN)/python -m pytest -n 2 -q -m 'long'
+	$(BIN)/python -m pytest -n 2 --dist worksteal -q -m 'long'
 
 sim: $(STAMP)
 	nice $(BIN)/python -m tests.sim holding --seeds 100000
@@ -33,7 +33,7 @@ sim: $(STAMP)
 	nice $(BIN)/python -m tests.sim sync --seeds 20000
 
 test-clients: $(STAMP)
-	$(BIN)/python -m pytest -n 2 -q -m 'clients'
+	$(BIN)/python -m pytest -n 2 --dist worksteal -q -m 'clients'
 
 bench: $(STAMP)
 	$(BIN)/python -m tests.bench

@@ -57,7 +57,7 @@ CUTS = [
 
 @pytest.mark.parametrize(
     ("program", "sizes", "replies"),
-    [*CUTS, *(pytest.param(name, (1, high // 12), said, marks=pytest.mark.long) for name, (_, high), said in CUTS)],
+    [*CUTS, *(pytest.param(name, (1, high // 6), said, marks=pytest.mark.long) for name, (_, high), said in CUTS)],
 )
 def test_cut_across_fresh_processes_at_random_points_it_says_the_same(
     tmp_path: Path, program: str, sizes: tuple[int, int], replies: list[str]
@@ -273,7 +273,7 @@ while True:
 """
 
 
-@pytest.mark.parametrize("kills", [8, pytest.param(200, marks=pytest.mark.long)])
+@pytest.mark.parametrize("kills", [8, pytest.param(100, marks=pytest.mark.long)])
 def test_a_kill_at_any_moment_leaves_the_capsule_before_or_after_a_step(tmp_path: Path, kills: int) -> None:
     path = new(tmp_path, "spin", "work.hhd", "iterations=3000000")
     rng = random.Random(kills)

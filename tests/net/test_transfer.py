@@ -17,6 +17,8 @@ from tests.net.conftest import LabMaker
 from tests.net.lab import Host, Net
 from tests.net.paired import both_linked, pair, until
 
+from hhd.node import leftovers
+
 pytestmark = [pytest.mark.netns, needs_agent]
 
 COUNT = says(call("bash", command="echo x >> runs; echo one"))
@@ -153,8 +155,7 @@ def test_a_source_that_is_killed_is_taken_over_with_conversation_and_files_of_on
 
 def children(pid: int) -> list[int]:
     """All processes below one."""
-    said = subprocess.run(["pgrep", "-P", str(pid)], capture_output=True, text=True).stdout.split()
-    found = [int(one) for one in said]
+    found = leftovers.children(pid)
     return found + [below for one in found for below in children(one)]
 
 

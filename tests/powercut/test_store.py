@@ -146,7 +146,7 @@ def test_every_promise_survives_every_cut(tmp_path: Path, disks: Path) -> None:
 def test_every_promise_survives_every_cut_at_length(tmp_path: Path, disks: Path) -> None:
     records = recorded(tmp_path)
     for posix in (True, False):
-        found, count = broken(records, disks / str(posix), tmp_path / "root", per_moment=8, posix=posix)
+        found, count = broken(records, disks / str(posix), tmp_path / "root", per_moment=5, posix=posix)
         print(f"{count} disks, posix={posix}")
         assert not found, found[:3]
 

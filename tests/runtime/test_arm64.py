@@ -47,7 +47,7 @@ def on_arm64(jobs: list[steps.Job], folder: Path) -> list[steps.Done]:
 def test_each_step_of_all_programs_is_the_same_there(tmp_path: Path) -> None:
     """As each step begins with a snapshot of the other processor, this holds for any way to alternate."""
     root.need()
-    chains = [chain(name, 12) for name in programs.NAMES]
+    chains = [chain(name, 7) for name in programs.NAMES]
     jobs, dones = ([each for one in chains for each in one[side]] for side in (0, 1))
     assert len(jobs) > 60
     assert on_arm64(jobs, tmp_path) == dones

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 import random
 from collections.abc import Iterator
 
@@ -61,8 +62,12 @@ def test_every_flip_is_noticed_or_harmless(small: Small, part: int) -> None:
 
 @pytest.mark.long
 def test_damage_to_stores_never_seen_before_is_noticed_or_harmless() -> None:
-    """Other keys and nonces put other bytes into the file; a failure says how to see it again."""
-    for seed in random.SystemRandom().sample(range(1 << 32), 6):
+    """Other keys and nonces put other bytes into the file; a failure says how to see it again.
+
+    In CI they are the same each time, as hypothesis has it: what is new is looked for where somebody can look into it.
+    """
+    seeds = random.Random(6) if os.environ.get("CI") else random.SystemRandom()
+    for seed in seeds.sample(range(1 << 32), 3):
         with small_store(seed) as fresh:
             chosen = random.Random(seed)
             for at in chosen.sample(range(len(fresh.raw)), 1000):
