@@ -24,6 +24,9 @@ from hhd.transports.stream import Own
 from hhd_protocol import live
 from hhd_protocol.ids import DeviceId, SessionId
 
+INSTANCE = b""
+"""What an instance of a daemon begins with: set to another word, the next daemon that comes up is another one."""
+
 
 @dataclass(eq=False)
 class Site:
@@ -180,7 +183,11 @@ class House:
         site = self.sites[name] = self.made(device=device, house=self)
         members = {one.me.id for one in self.devices.values()}
         transport = LoopbackTransport(
-            self.network, name, device.me.id, Own(instance=device.me.id[:16], hhd="1"), trusted=members.__contains__
+            self.network,
+            name,
+            device.me.id,
+            Own(instance=(INSTANCE + device.me.id)[:16], hhd="1"),
+            trusted=members.__contains__,
         )
         site.listener = await transport.listen(site.keep, port=1)  # type: ignore[attr-defined]
         site.transport = transport  # type: ignore[attr-defined]

@@ -53,7 +53,7 @@ class Desk(Site):
         self.workers.pause = self.pause  # type: ignore[method-assign]
         self.relays = Relays(me=self.device.me.id, peers=self, workers=self.workers)  # type: ignore[arg-type]
         self.relays.moving = self.handoffs.moving
-        self.handoffs.on_change.append(self.relays.look)
+        self.handoffs.on_stage.append(self.relays.look)
         self.verbs = RunVerbs(self.workers)
         self.soon(self.relays.run())
 
@@ -194,7 +194,10 @@ class Terminal:
             assert found or not self.over, (self.error, self.events)
             return bool(found)
 
-        await until(came)
+        try:
+            await until(came)
+        except TimeoutError:
+            raise AssertionError(f"it was not told; what was: {self.events}") from None
         return found[0]
 
     async def leave(self) -> None:

@@ -107,3 +107,16 @@ def test_no_more_are_attached_than_may_be() -> None:
         audience.sit("")
     audience.leave(seats[0])
     assert audience.sit("")
+
+
+def test_one_who_waits_for_something_hears_that_it_was_ended() -> None:
+    async def go() -> None:
+        audience = Audience()
+        seat = audience.sit("one")
+        waits = asyncio.ensure_future(seat.next())
+        await asyncio.sleep(0)
+        assert not waits.done()
+        audience.end()
+        assert await waits is None and seat.over
+
+    asyncio.run(go())

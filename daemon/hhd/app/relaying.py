@@ -20,7 +20,7 @@ def part(workers: Workers, peers: Peers, syncing: Syncing, handing: Handoffs) ->
     made = Relays(me=me, peers=peers, workers=workers)
     made.moving = handing.moving
     made.keeps = lambda: me not in peers.roll.members or peers.roll.is_full(me)
-    handing.on_change.append(made.look)
+    handing.on_stage.append(made.look)
     syncing.fenced.append(made.look)
     syncing.wished.append(made.look_again)
     peers.roll.on_change(made.look_again)

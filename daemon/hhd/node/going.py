@@ -18,6 +18,8 @@ from hhd_protocol.ids import SessionId
 
 WORDS_WAITING_MAX = 256
 """Words said to a session that it has not heard: it hears all of them at its next step."""
+WORDS_WAITING_CHARS_MAX = 4 * 1024 * 1024
+"""Of all of them: they are kept in memory, and other devices say some."""
 
 
 @dataclass(frozen=True, kw_only=True)

@@ -58,6 +58,8 @@ class Turns:
         self.acts = Acts(ways, self.happen)
         self._leaving: dict[TransferId, Going] = {}
         """Taken by their targets, which have not said yet that they run there."""
+        self.on_stage: list[Callable[[SessionId], None]] = []
+        """Called with the session at each stage that its handoff came to; at once, so what hears it does little."""
         self.on_change: list[Callable[[SessionId], None]] = []
         """Called after each release or taking of a session: its statements are news for the others."""
 
@@ -120,6 +122,8 @@ class Turns:
             device=device_text(going.peer)[:19],
             state=f"{after.side.value}.{after.stage.value}",
         )
+        for hear in self.on_stage:
+            hear(going.session)
         if after.stage in (Stage.RELEASED, Stage.TAKEN, Stage.SUPERSEDED, Stage.ABORTED):
             self._ways.soon(self._spread(going))
         if after.side is Side.SOURCE and after.stage in (Stage.RELEASED, Stage.ACKNOWLEDGED):

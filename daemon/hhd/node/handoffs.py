@@ -49,7 +49,7 @@ class Handoffs:
         self.turns = Turns(self._ways)
         self._wishes = Wishes(self._ways, self.turns)
         self._again = Again(self._ways, self.turns)
-        self.on_change = self.turns.on_change
+        self.on_change, self.on_stage = self.turns.on_change, self.turns.on_stage
         heard = Heard(self._ways, self.turns, self._wishes, self._ready)
         peers.serve(CHANNEL, heard.serve)
         peers.on_linked(heard.linked)
@@ -81,12 +81,17 @@ class Handoffs:
             if going.session == session and self._ways.tasks is not None:
                 self._ways.soon(self.turns.watch(going))
 
-    def moving(self, session: SessionId) -> str:
-        """The name of the device that a session of this one is being handed to, "" where it is not."""
+    def moving(self, session: SessionId) -> str | None:
+        """The name of the device that a session of this one is being handed to; "": it came, and is about to begin
+        here. None where it stays as it is."""
         for going in self.turns.goings.values():
-            if going.session == session and going.one.side is Side.SOURCE and not going.one.over:
+            if going.session != session or going.one.over:
+                continue
+            if going.one.side is Side.SOURCE:
                 return self._ways.names(going.peer)
-        return ""
+            if going.one.stage in (Stage.TAKEN, Stage.ACKNOWLEDGED):
+                return ""
+        return None
 
     # Verbs
 

@@ -79,11 +79,12 @@ class Seat:
         self._some.set()
 
     async def next(self) -> live.Event | None:
-        """Return what it is to be told next, once there is something; None: transcript that is not in the queue."""
-        while not self._queue and not self._behind:
+        """Return what it is to be told next, once there is something; None: transcript that is not in the queue, or it
+        was ended meanwhile."""
+        while not self._queue and not self._behind and not self._ended:
             self._some.clear()
             await self._some.wait()
-        if self._behind:
+        if self._behind or not self._queue:
             self._behind = False
             return None
         if self._missed:

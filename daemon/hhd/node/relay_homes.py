@@ -6,7 +6,7 @@ import threading
 from dataclasses import dataclass
 
 from hhd.base.errors import RefusedError, UserError
-from hhd.node import naming, sessions
+from hhd.node import naming, registry, sessions
 from hhd.node.control import ControlService
 from hhd.node.group import Membership
 from hhd.node.handoff_steps import devices_of
@@ -15,9 +15,13 @@ from hhd.node.relay_ports import Home
 from hhd.node.store_access import StoreAccess
 from hhd.node.syncing_wishes import Wishes
 from hhd.store.errors import MissingError
+from hhd.store.store import Store
 from hhd_protocol.crypto import device_text
 from hhd_protocol.ids import DeviceId, SessionId
 from hhd_protocol.statements import Role
+
+FOLLOWS_MAX = 1000
+"""Wishes that are kept, of sessions that somebody elsewhere asked for."""
 
 _MAY = (Role.FULL, Role.CONTROLLER)
 
@@ -36,7 +40,7 @@ class Homes:
 
     def __init__(self, store: StoreAccess, me: DeviceId) -> None:
         self._store, self.me = store, me
-        self._wishes, self._turn = Wishes(me), threading.Lock()
+        self._wishes, self._turn = _Held(me), threading.Lock()
 
     async def meant(self, name: str) -> Home:
         """Where the session that `name` means runs; raises UsageError, RefusedError."""
@@ -118,6 +122,26 @@ class Homes:
             known = ""
         said = f"Session {home.shown} is {home.name}'s to run, which is not connected now; nothing was changed."
         return RefusedError(f"{said} {known}".rstrip())
+
+
+class _Held(Wishes):
+    """Which sessions are held back, of a store that is opened anew each time: what the document says is kept by its
+    mark, and the document is not."""
+
+    def __init__(self, me: DeviceId) -> None:
+        super().__init__(me)
+        self._mark: bytes | None = None
+        self._follows: dict[tuple[SessionId, DeviceId], bool | None] = {}
+
+    def _wished(self, store: Store, session: SessionId, device: DeviceId) -> bool | None:
+        mark = store.shared.mark()
+        if mark is None:
+            return None
+        if mark != self._mark or len(self._follows) > FOLLOWS_MAX:
+            self._mark, self._follows = mark, {}
+        if (session, device) not in self._follows:
+            self._follows[session, device] = registry.opened(store).follows(session, device)
+        return self._follows[session, device]
 
 
 def span(milliseconds: int) -> str:

@@ -61,7 +61,7 @@ class View:
         self.changed = asyncio.Event()
         self._channel: Channel | None = None
         self._told_at: bytes | None = None
-        self._attached = self._lost = self._over = False
+        self._attached = self._lost = self._over = self._moved = False
         self._asked = ""
         self._since = asyncio.get_running_loop().time()
 
@@ -86,7 +86,7 @@ class View:
     async def moved(self) -> None:
         """The session runs elsewhere now: what is watched is left."""
         self.changed.set()
-        self.home = None
+        self.home, self._moved = None, True
         if self._channel is not None:
             await self._channel.close()
 
@@ -146,7 +146,7 @@ class View:
                 yield live.Notice(text=f"{home.name}, where it runs, is not connected; it is shown again once it is.")
             await self._wait(FAR_SECONDS)
             return
-        self.home = home
+        self.home, self._moved = home, False
         self._views.insist_on_room(self)
         said: relay.Over | None = None
         heard = False
@@ -179,7 +179,7 @@ class View:
     def _checked(self, event: live.Event) -> live.Event:
         """What a home says, as far as it can be; raises FormatError."""
         event = relay_safe.safe(event)
-        if isinstance(event, live.Attached) and bytes.fromhex(event.session) != self.session:
+        if isinstance(event, live.Attached) and event.session != self.session.hex():
             raise FormatError("another session is told of than was asked for")
         if isinstance(event, live.Emitted) and event.position > (self._cursor.position or 0):
             raise FormatError("a part of the transcript is missing")
@@ -193,7 +193,7 @@ class View:
                 raise wrong
             self._over = True
             return [live.State(name="ended", sentence=str(wrong), ways=(), effect="", status=int(Exit.REFUSED))]
-        if self.changed.is_set():
+        if self._moved:
             return []
         if not self._attached:
             waited = asyncio.get_running_loop().time() - self._since

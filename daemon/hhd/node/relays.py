@@ -50,8 +50,9 @@ class Relays:
         """Of a device that keeps no sessions: where those are that it asked for by name."""
         self._withheld: set[SessionId] = set()
         self._tasks: asyncio.TaskGroup | None = None
-        self.moving: Callable[[SessionId], str] = lambda _: ""
-        """The name of the device that a session is being handed to now, "" where it is not; set by who hands on."""
+        self.moving: Callable[[SessionId], str | None] = lambda _: None
+        """The name of the device that a session is being handed to, "" for this one; None where it stays. Set by who
+        hands sessions on."""
         self.keeps: Callable[[], bool] = lambda: True
         """Whether this device keeps sessions: one that does not asks the others what a name means."""
         peers.serve(relay_asking.CHANNEL, self._serving.live)
@@ -101,7 +102,8 @@ class Relays:
 
     def look(self, session: SessionId) -> None:
         """A session may run elsewhere than before."""
-        if session in self._views or self._workers.at_hand(session) is not None:
+        going = self._workers.at_hand(session)
+        if session in self._views or (going is not None and len(going.audience)):
             self._begin(self._look(session))
 
     def look_again(self) -> None:
@@ -120,7 +122,7 @@ class Relays:
             if not home.here:
                 going.settle("", "")
                 going.audience.end()
-            elif session in self._withheld and not self.moving(session):
+            elif session in self._withheld and self.moving(session) is None:
                 self._withheld.discard(session)
                 if going.state is not None:
                     going.audience.tell(going.state)
@@ -155,15 +157,15 @@ class Relays:
     async def here(self, session: SessionId, position: int | None, by: str) -> AsyncGenerator[live.Event, None]:
         """What happens in a session that runs here, until it does not; that it is handed on is told as a notice."""
         found = await self._verbs.found(session.hex())
-        told = ""
+        told = {""}
         async with aclosing(self._verbs.events(found, position, by)) as events:
             async for event in events:
                 if isinstance(event, live.State) and event.name not in ("running", "finished"):
                     to = self.moving(session)
-                    if to:
+                    if to is not None:
                         self._withheld.add(session)
-                        if to != told:
-                            told = to
+                        if to not in told:
+                            told.add(to)
                             yield live.Notice(text=f"It is being handed to {to}.")
                         continue
                     with contextlib.suppress(RefusedError):

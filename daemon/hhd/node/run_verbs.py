@@ -14,7 +14,7 @@ from hhd.node import pair
 from hhd.node.answers.driven import Begun, Counted, Heard, Rested
 from hhd.node.attached_stream import events_for
 from hhd.node.control import ControlService
-from hhd.node.going import WORDS_WAITING_MAX, Going, Word
+from hhd.node.going import WORDS_WAITING_CHARS_MAX, WORDS_WAITING_MAX, Going, Word
 from hhd.node.listed import Listed
 from hhd.node.listed import State as ListedState
 from hhd.node.live import named
@@ -167,7 +167,8 @@ class RunVerbs:
         going = self._workers.going(session)
         by = named(by)
         word = Word(text, asyncio.get_running_loop().create_future())
-        if len(going.unheard) >= WORDS_WAITING_MAX:
+        chars = len(text) + sum(len(one.text) for one in going.unheard)
+        if len(going.unheard) >= WORDS_WAITING_MAX or chars > WORDS_WAITING_CHARS_MAX:
             raise RefusedError("The session has not heard what was said to it before; nothing was said. Wait a little.")
         if going.worker is not None:
             return await self._said(going, word, by)
