@@ -25,9 +25,7 @@ class Stream:
 
     def __init__(self, host: Host, *words: str) -> None:
         self.said: list[dict[str, Any]] = []
-        self.process = host.popen(
-            sys.executable, "-m", "hhd", *words, stdout=subprocess.PIPE, stderr=subprocess.PIPE
-        )
+        self.process = host.popen(sys.executable, "-m", "hhd", *words, stdout=subprocess.PIPE, stderr=subprocess.PIPE)
         threading.Thread(target=self._read, daemon=True).start()
 
     def _read(self) -> None:
@@ -61,7 +59,10 @@ def test_it_is_watched_and_spoken_to_from_another_device_and_followed_where_it_g
             until(lambda: both_linked(laptop, desktop))
             session = session_of(desktop, repo)
             until(lambda: state(laptop, session) == "waiting for you")
-            with stream(laptop, "attach", session, "--json") as watch, stream(laptop, "log", session, "-f", "--json") as log:
+            with (
+                stream(laptop, "attach", session, "--json") as watch,
+                stream(laptop, "log", session, "-f", "--json") as log,
+            ):
                 watch.until(lambda said: "So?" in said and "It runs on desktop." in said)
                 log.until(lambda said: '"turn": true' in said)
                 before = len(log.said)
