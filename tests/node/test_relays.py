@@ -587,3 +587,44 @@ def test_a_peer_has_so_many_watches_and_no_more_and_a_flood_of_asks_waits(two: l
             assert begun == [str(number) for number in range(60)], "in the order in which they were said"
 
     asyncio.run(go())
+
+
+def left(terminal: object) -> bool:
+    """Whether a person's terminal would have left: the session rests, and nothing is asked that could be answered."""
+    asked, state, events = "", "running", terminal.events  # type: ignore[attr-defined]
+    for event in events:
+        match event:
+            case live.Question() | live.Listening():
+                asked = event.id
+            case live.Settled(id=id) if id == asked:
+                asked = ""
+            case live.State():
+                state = event.name
+        if not asked and state != "running":
+            return True
+    return False
+
+
+def test_a_question_goes_along_with_its_session_and_nobody_leaves_for_it(two: list[Device], asking: SessionId) -> None:
+    async def go() -> None:
+        async with home(two) as house:
+            desktop, laptop = house.desk("desktop"), house.desk("laptop")
+            await desktop.bring(asking, "laptop")
+            there, here = desktop.terminal(asking, by="pts/9"), laptop.terminal(asking)
+            for one in (there, here):
+                await one.until(live.State, lambda state: state.name == "waiting")
+                assert len(one.of(live.Question)) == 1
+            assert (await desktop.transfer(asking, "laptop"))[-1].status == 0
+            await there.until(live.Notice, lambda one: one.text == "It runs on laptop now.")
+            await here.until(live.Notice, lambda one: one.text == "It runs here now.")
+            await until(lambda: asking in laptop.started)
+            question = pages()
+            laptop.tells(asking, question)
+            for one in (there, here):
+                await one.until(live.Question, lambda asked: asked.id == question.id)
+                assert not left(one), one.events
+            two[1].group.allow(two[0].me.id, True, NOW)
+            counted = await desktop.verbs.answer(asking.hex(), question.id, question.shown, "yes", "", "desktop pts/9")
+            assert counted.counted and laptop.process(asking).said[-1].choice == "yes"
+
+    asyncio.run(go())

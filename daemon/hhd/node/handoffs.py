@@ -87,10 +87,7 @@ class Handoffs:
         for going in self.turns.goings.values():
             if going.session != session or going.one.over:
                 continue
-            if going.one.side is Side.SOURCE:
-                return self._ways.names(going.peer)
-            if going.one.stage in (Stage.TAKEN, Stage.ACKNOWLEDGED):
-                return ""
+            return self._ways.names(going.peer) if going.one.side is Side.SOURCE else ""
         return None
 
     # Verbs

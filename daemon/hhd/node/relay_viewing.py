@@ -31,6 +31,9 @@ FAR_SECONDS = 5.0
 ON_ITS_WAY_SECONDS = 15.0
 """For a session to be where the records say, before one who was never told anything is refused."""
 
+ON_ITS_WAY = live.State(name="running", sentence="", ways=(), effect="", status=0)
+"""How a session is while it moves: told before a question that goes with it is taken away, so that nobody leaves."""
+
 
 class Views(Protocol):
     """What a view needs of the part it belongs to (`hhd.node.relays`)."""
@@ -80,6 +83,7 @@ class View:
                     for told in self._told(event, home):
                         yield told
             if self._asked:
+                yield ON_ITS_WAY
                 yield live.Settled(id=self._asked, by="", word="")
                 self._asked = ""
 

@@ -113,6 +113,7 @@ class Relays:
         self._begin(self._serving.recheck())
 
     async def _look(self, session: SessionId) -> None:
+        stays = self.moving(session) is None  # Asked first: one that left meanwhile is not here any more.
         try:
             home = await self._homes.of(session)
         except RefusedError:  # Who is attached is told by who removed it.
@@ -122,7 +123,7 @@ class Relays:
             if not home.here:
                 going.settle("", "")
                 going.audience.end()
-            elif session in self._withheld and self.moving(session) is None:
+            elif session in self._withheld and stays:
                 self._withheld.discard(session)
                 if going.state is not None:
                     going.audience.tell(going.state)
@@ -168,10 +169,17 @@ class Relays:
                             told.add(to)
                             yield live.Notice(text=f"It is being handed to {to}.")
                         continue
-                    with contextlib.suppress(RefusedError):
-                        if not (await self._homes.of(session)).here:
-                            return
+                    if await self._is_away(session):
+                        return
+                elif _unanswered(event) and (self.moving(session) is not None or await self._is_away(session)):
+                    yield relay_viewing.ON_ITS_WAY
                 yield event
+
+    async def _is_away(self, session: SessionId) -> bool:
+        try:
+            return not (await self._homes.of(session)).here
+        except RefusedError:  # It was removed, which is told as it is.
+            return False
 
     # For the verbs on running sessions
 
@@ -291,6 +299,11 @@ class Relays:
             home = await self.home(home.session)
             if home.here:
                 return None
+
+
+def _unanswered(event: live.Event) -> bool:
+    """Whether a question is over that nobody answered."""
+    return isinstance(event, live.Settled) and not event.by and not event.word
 
 
 def _by(by: str) -> str:
