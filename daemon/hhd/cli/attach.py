@@ -19,7 +19,8 @@ from hhd.cli.wakeups import Wakeups
 def command(session: str, whole: bool, since: int | None, as_json: bool) -> int:
     """Come to SESSION at this terminal, be it at work or at rest: what was said, then what comes, and what it asks.
 
-    Several terminals may be there at once; the first answer counts. Ctrl-C and Ctrl-D leave it as it is. With --json
+    It may run on another device of yours: it is shown from there, and followed when it is handed over. Several
+    terminals may be there at once; the first answer counts. Ctrl-C and Ctrl-D leave it as it is. With --json
     nothing is answered: it is the stream for scripts, which ends where the session has finished.
     """
     if since is not None and not as_json:

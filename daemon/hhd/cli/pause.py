@@ -24,7 +24,7 @@ if TYPE_CHECKING:
 @click.option("--all", "every", is_flag=True, help="Every session that is at work.")
 @JSON
 def command(session: str | None, every: bool, as_json: bool) -> int:
-    """Pause SESSION, or all of them: durable when this returns. hhd resume goes on."""
+    """Pause SESSION, wherever it runs, or all of this device: durable when this returns. hhd resume goes on."""
     if (session is None) != every:
         raise UsageError("Name a session, or say --all.")
     with attending.runs(starts=False) as runs:

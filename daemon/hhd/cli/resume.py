@@ -43,8 +43,8 @@ def command(
 ) -> int:
     """Go on with SESSION, named by its id, its title, or the begin of either, until it waits for you.
 
-    The daemon runs it, as with hhd run. What was begun when this device was cut off, and may not be done twice, waits
-    for your word.
+    The daemon runs it, as with hhd run; one that another device has goes on there. What was begun when this device
+    was cut off, and may not be done twice, waits for your word.
     """
     insist_on_one_way(detach=detach, foreground=foreground)
     settle = going.word(ran, did_not_run, again)

@@ -29,6 +29,7 @@ def command(session: str, text: str, as_json: bool) -> None:
     """Say TEXT to SESSION, or what stands at standard input, if TEXT is '-'; and return.
 
     One that waits for words, or rests, goes on with them in the background; one at work hears them at its next step.
+    One that runs on another device of yours hears them there.
     """
     words = _read() if text == "-" else text
     if not words.strip():

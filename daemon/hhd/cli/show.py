@@ -4,13 +4,17 @@ from __future__ import annotations
 
 import json
 import sys
+from typing import TYPE_CHECKING
 
 import click
 
-from hhd.app import sessions
+from hhd.app import peering, sessions
 from hhd.base.text import short
 from hhd.cli import telling
 from hhd.cli.telling import JSON, SESSION
+
+if TYPE_CHECKING:
+    from hhd.node.answers.device import Device
 
 
 @click.command("show")
@@ -41,6 +45,8 @@ def command(session: str, head: str | None, full: bool, as_json: bool) -> None:
         ]
         if found.folder:
             told.append(f"  last worked in {short(found.folder, telling.NOTE_CHARS)}")
+        if not found.owner.here:
+            told.append(f"  {_where(found.owner)}; see it live with: hhd attach {telling.brief(found.session)}")
         if found.head is not None:
             told.append(f"  shown at {telling.brief(found.head)}")
         if found.heads > 1:
@@ -54,6 +60,12 @@ def command(session: str, head: str | None, full: bool, as_json: bool) -> None:
         rendered = Conversation(paper=Paper.of(sys.stdout), whole=full)
         for line in events(said):
             rendered.show(line)
+
+
+def _where(owner: Device) -> str:
+    """Where a session of another device runs, and whether that can be reached."""
+    linked = any(one.id == owner.id and one.linked for one in peering.peers_now())
+    return f"it runs on {telling.device(owner)}, which is {'connected' if linked else 'not connected now'}"
 
 
 def _event(line: bytes) -> object:
