@@ -5,6 +5,7 @@ Then two daemons in network namespaces (Linux, as root): the same between two de
 
 from __future__ import annotations
 
+import contextlib
 import json
 import os
 import pty
@@ -29,6 +30,7 @@ from tests.net.lab import Emulated, Host, Net
 from tests.net.paired import both_linked, pair, until
 
 from hhd.app import sessions
+from hhd.base.errors import UserError
 from hhd.node.runs import Runs
 from hhd_protocol import live
 
@@ -127,8 +129,9 @@ class Seat:
         self.until(lambda event: isinstance(event, live.State))
 
     def _read(self, events: Iterator[live.Event]) -> None:
-        for event in events:
-            self._told.put((time.perf_counter(), event))
+        with contextlib.suppress(UserError):  # The daemon ends.
+            for event in events:
+                self._told.put((time.perf_counter(), event))
 
     def until(self, holds: Callable[[live.Event], bool]) -> float:
         """When something was told that is so."""

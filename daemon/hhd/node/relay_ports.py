@@ -64,5 +64,5 @@ class Elsewhere(Protocol):
     async def resume(self, away: Home) -> Begun:
         """Let it go on there."""
 
-    async def keys(self, session: str, line: str, by: str) -> None:
-        """Show the others what is typed here."""
+    async def keys(self, session: str, line: str, by: str) -> bool:
+        """Show the others what is typed here; False where the session is watched nowhere else."""

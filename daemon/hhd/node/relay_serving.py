@@ -67,6 +67,8 @@ class _Watched:
 
     def __init__(self, peer: DeviceId, session: SessionId) -> None:
         self.peer, self.session = peer, session
+        self.standing: Standing | None = None
+        """How its device stood to it when that was looked up last."""
         self.cut = asyncio.Event()
 
 
@@ -134,6 +136,7 @@ class Serving:
         standing = await self._homes.standing(one.peer, one.session)
         if standing.why:
             return standing.why, None
+        one.standing = standing
         try:
             async with aclosing(self._here(one.session, asked.position, _by(standing, asked.by))) as events:
                 async for event in events:
@@ -184,9 +187,10 @@ class Serving:
     async def _keys(self, peer: DeviceId, keys: relay.Keys) -> None:
         """A line that is typed is shown if its terminal watches; that it may was looked up for that."""
         session = SessionId(StatementId(keys.session))
-        if any((one.peer, one.session) == (peer, session) for one in self._watched):
-            name = await self._homes.called(peer)
-            await self._sessions.keys_here(session, keys.line, _by(Standing(why="", name=name), keys.by))
+        for one in self._watched:
+            if (one.peer, one.session) == (peer, session) and one.standing is not None:
+                await self._sessions.keys_here(session, keys.line, _by(one.standing, keys.by))
+                return
 
     async def _answered(self, channel: Channel, peer: DeviceId, ask: relay.Ask) -> None:
         reply = await self._once(peer, ask)

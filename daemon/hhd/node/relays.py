@@ -275,7 +275,7 @@ class Relays:
         assert isinstance(said, relay.Resumed)
         return Begun(session=away.session.hex(), fresh=said.fresh)
 
-    async def keys(self, session: str, line: str, by: str) -> None:
+    async def keys(self, session: str, line: str, by: str) -> bool:
         """As `Elsewhere.keys`."""
         with contextlib.suppress(ValueError):
             whole = SessionId(StatementId(bytes.fromhex(session)))
@@ -283,6 +283,8 @@ class Relays:
             if home is not None and not home.here:
                 shown = line.encode("utf-8", "replace")[:LIVE_LINE_BYTES_MAX].decode("utf-8", "ignore")
                 await self._asking.tell(home.device, relay.Keys(session=whole, line=shown, by=_by(by)))
+                return True
+        return False
 
     async def _asked(self, home: Home, ask: relay.Ask) -> relay.Reply | None:
         """Ask where a session runs, and where it goes meanwhile; None: it runs here now. Raises what is said there."""

@@ -255,9 +255,7 @@ class RunVerbs:
 
     async def keys(self, name: str, line: str, by: str) -> bool:
         """As `hhd.node.runs.Runs.keys`."""
-        if self._workers.elsewhere is not None:
-            await self._workers.elsewhere.keys(name, line, by)
-        with contextlib.suppress(RefusedError):  # One that is known elsewhere only.
+        if self._workers.elsewhere is None or not await self._workers.elsewhere.keys(name, line, by):
             await self.keys_here(await self._session(name), line, by)
         return True
 
