@@ -33,7 +33,7 @@ from hhd_protocol.ids import ObjectName, SessionId
 from hhd_protocol.limits import SYNC_PART_BYTES
 from hhd_protocol.statements import Role
 from hhd_protocol.sync import decode_message, encode_message, recipe
-from hhd_protocol.sync.messages import AskKeys, Keys
+from hhd_protocol.sync.messages import AskKeys, Had, Keys
 
 
 def same(people: Person, session: SessionId, *names: str) -> None:
@@ -342,6 +342,26 @@ def test_a_restored_store_is_told_what_it_had_and_waits_for_a_takeover(tmp_path:
         refusal = Doors(one.store, one.owned.me, session).may_append()
         assert refusal is not None and refusal.why is Why.ROLLED_BACK
         same(alice, session, "laptop", "desktop")
+
+
+def test_who_was_far_ahead_and_is_told_again_what_it_has_is_not_taken_for_restored(tmp_path: Path) -> None:
+    """The desktop cannot see in the ends and marks of so much new work that the laptop has the session's record."""
+    with person(tmp_path, "laptop", "desktop") as alice:
+        session = alice.create("laptop")
+        work = Work(alice, "laptop", session, Memory(5))
+        desktop = alice["desktop"].id
+        for count in (1, 4, 8):  # So that no mark, at 1, 3, 7, 15 behind the end, is known there.
+            for _ in range(count):
+                work.step()
+            alice.seen.clear()
+            alice.link("laptop", "desktop")
+            assert alice.pump()
+            alice.restart("laptop")
+        told = [decode_message(raw) for raw in alice.seen]
+        assert [one for one in told if isinstance(one, Had) and session in one.records], "it is told, wrongly"
+        laptop = alice["laptop"]
+        assert Doors(laptop.store, laptop.owned.me, session).may_append() is None
+        assert laptop.store.arrived.had(session, desktop) == {}
 
 
 def test_what_another_process_wrote_is_not_hidden_by_what_came_in_the_same_moment(tmp_path: Path) -> None:

@@ -5,6 +5,7 @@ The checks know everything that ever happened, on every disk, and none of it rea
 
 from __future__ import annotations
 
+from collections.abc import Iterable, Mapping
 from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
@@ -52,6 +53,8 @@ class Checks:
         self._acknowledged: dict[DeviceId, set[StatementId]] = {}
         self._last_token: dict[DeviceId, Token] = {}
         self._tips: dict[DeviceId, StatementId | None] = {}
+        self._told: dict[DeviceId, set[DeviceId]] = {}
+        """Who told a device, since its disk was last rolled back, that it has a checkpoint."""
 
     def revocations(self) -> list[Revocation]:
         return [s for s in self.statements.values() if isinstance(s, Revocation)]
@@ -98,7 +101,7 @@ class Checks:
 
     def _has_heard(self, device: Device, does: str) -> None:
         others = {d.id for d in self.world.list if d.role is Role.FULL and d is not device} - self._view(device).revoked
-        if others & device.disk.acknowledged_by:
+        if others & self._told.get(device.id, set()):
             assert device.answered & others or device.attached, (
                 f"{device.name} woke, and {does} before anybody answered"
             )
@@ -195,7 +198,9 @@ class Checks:
         if why is Why.ALONE:
             self.world.reached["wake alone"] += 1
         if why is Why.ROLLED_BACK:
-            assert device.restored, f"{device.name} takes itself for rolled back, and nobody touched its disk"
+            assert device.restored or device.let_go, (
+                f"{device.name} takes itself for rolled back, and nobody touched its disk"
+            )
 
     def ran(self, device: Device, effect: EffectId, request: Sha256) -> None:
         """Invariant 5: at most one run, or one for each time a person asked for it; with the limits of the README."""
@@ -311,12 +316,31 @@ class Checks:
         # What was not durable was not acted on, so the number starts from what the disk says.
         self._last_token.pop(device.id, None)
 
+    def told(self, device: DeviceId, peer: DeviceId, ids: Iterable[StatementId]) -> None:
+        """A device heard that a peer has these."""
+        if any(isinstance(self.statements[id], Checkpoint) for id in ids):
+            self._told.setdefault(device, set()).add(peer)
+
+    def let_go(self, device: Device, kept: Mapping[StatementId, Statement]) -> None:
+        """Invariant 2: what a device lets go of is what a person removed who knew it; it promises none of it more."""
+        stones = [one for one in kept.values() if isinstance(one, Tombstone)]
+        assert device.part is not None
+        for id, one in device.part.known.statements.items():
+            if isinstance(one, Checkpoint):
+                covered = any(id in stone.heads or id[:8] in stone.covers for stone in stones)
+                assert covered, f"{device.name} lets go of {self.world.name(id)}, which nobody knew who removed it"
+        device.let_go = True
+        self._told.pop(device.id, None)
+        self._acknowledged.setdefault(device.id, set()).intersection_update(kept)
+        self._last_token.pop(device.id, None)
+
     def restored(self, device: Device, backup: Disk) -> None:
         lost = device.disk.statements.keys() - backup.statements.keys()
         self.forgotten.update(id for id in lost if self.statements[id].by == device.id)
         acknowledged = self._acknowledged.get(device.id, set())
         acknowledged -= lost
         self._tips[device.id] = backup.tip
+        self._told[device.id] = set(backup.acknowledged_by)
         self._last_token.pop(device.id, None)
 
     # At the end, when all that is alive has talked

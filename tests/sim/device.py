@@ -76,6 +76,8 @@ class Device:
     attached: bool = False
     backups: list[Disk] = field(default_factory=list)
     restored: bool = False
+    let_go: bool = False
+    """It let go of a session that was removed: what it signed of that last may be nowhere any more."""
 
     @property
     def up(self) -> bool:

@@ -74,5 +74,5 @@ class Kind:
 HOLDING = Kind(name="holding", what="worlds of devices that hold and take over")
 HANDOFF = Kind(name="handoff", what="worlds with handoffs", wide=False)
 GROUP = Kind(name="group", what="worlds of groups", seeds_wanted=1, wide=False)
-SYNC = Kind(name="sync", what="worlds that sync", wide=False)
+SYNC = Kind(name="sync", what="worlds that sync")
 KINDS = {kind.name: kind for kind in (HOLDING, HANDOFF, GROUP, SYNC)}

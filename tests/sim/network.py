@@ -92,7 +92,9 @@ class Network(Basis):
         assert device.part is not None and message.durable is not None
         said = device.disk.acknowledged.setdefault(message.source, {})
         said[message.incarnation] = said.get(message.incarnation, frozenset()) | message.durable
-        if any(isinstance(device.part.known.statements.get(id), Checkpoint) for id in message.durable):
+        here = [id for id in message.durable if id in device.part.known.statements]
+        self.checks.told(device.id, message.source, here)
+        if any(isinstance(device.part.known.statements[id], Checkpoint) for id in here):
             device.disk.acknowledged_by |= {message.source}
             device.part = replace(device.part, acknowledged_by=device.disk.acknowledged_by)
 

@@ -60,9 +60,11 @@ class KeysTold:
             self._talk.send(peer, had(session, before & set(ids)))
 
     def had(self, message: Had) -> None:
-        """A peer says which tokens this device had: those it may not use again."""
-        with self._held.store.transaction():
-            denials.deny_tokens(self._held.store, message.session, message.records)
+        """A peer says which tokens this device had: those that it has no more it may not use again."""
+        store, session = self._held.store, message.session
+        with store.transaction():
+            lost = [one for one in message.records if store.statements.get(session, one) is None]
+            denials.deny_tokens(store, session, lost)
 
     def acknowledged(self, output: Acknowledged) -> None:
         """Note what a peer said is durable there."""

@@ -2,9 +2,12 @@
 
 from __future__ import annotations
 
+from tests.sim.holding.mutants import MUTANTS as OF_HOLDING
 from tests.sim.mutants import Mutant
 
-_MACHINE, _ROUNDS, _WANTS, _CHAINS = (f"hhd_protocol.sync.{name}" for name in ("machine", "rounds", "wants", "chains"))
+_MACHINE, _ROUNDS, _HERE, _WANTS, _CHAINS = (
+    f"hhd_protocol.sync.{name}" for name in ("machine", "rounds", "here", "wants", "chains")
+)
 _WORLD = "tests.sim.sync.world"
 
 MUTANTS: dict[str, Mutant] = {
@@ -50,4 +53,43 @@ MUTANTS: dict[str, Mutant] = {
         old="        one.sent.clear()  # What was lost on the way, if anything was, is asked for now.",
         new="        pass",
     ),
+    "what a removed session wanted is asked for on": Mutant(
+        breaks="2, what was removed stays so",
+        module=_MACHINE,
+        old="if event.digest is None or event.removed:",
+        new="if event.digest is None:",
+        wide=True,
+    ),
+    "the chains of what was removed are told on": Mutant(
+        breaks="6, all have all", module=_HERE, old="        if event.removed:\n", new="        if False:\n", wide=True
+    ),
+    "what hides the newer work of a removed session": Mutant(
+        breaks="2, nothing is lost",
+        module=OF_HOLDING["a removal takes what it did not know"].module,
+        old=OF_HOLDING["a removal takes what it did not know"].old,
+        new=OF_HOLDING["a removal takes what it did not know"].new,
+        wide=True,
+    ),
+    "who has a token still is told that it had it": Mutant(
+        breaks="1, found",
+        module=_WORLD,
+        old="fresh_here = frozenset(records) - (device.part.known.statements.keys() - came)",
+        new="fresh_here, came = frozenset(records), {*device.part.known.statements}",
+        wide=True,
+    ),
+    "an acknowledgement is forgotten": Mutant(
+        breaks="5, waking alone",
+        module=_WORLD,
+        old="            device.disk.acknowledged_by |= {peer}\n",
+        new="            pass\n",
+    ),
+    "an answer to what was asked before a wake counts": Mutant(
+        breaks="5, waking alone", module=_ROUNDS, old="if round >= self._since else []", new="if True else []"
+    ),
+    "door 1: who does not own appends": OF_HOLDING["who does not own appends"],
+    "door 1: a rolled-back store goes on": OF_HOLDING["a rolled-back store goes on"],
+    "door 2: who wakes asks nobody": OF_HOLDING["who wakes asks nobody"],
+    "door 2: an own start is forgotten": OF_HOLDING["an own start is forgotten"],
+    "door 3: an older token is refused": OF_HOLDING["an older token is refused"],
+    "door 3: what hangs in the air counts": OF_HOLDING["what hangs in the air counts"],
 }

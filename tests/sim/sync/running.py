@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from tests.sim.seeds import WIDE
 from tests.sim.sync.world import SyncWorld
 
 REQUIRED = (
@@ -26,9 +27,16 @@ REQUIRED = (
     "content sent along",
     "content absent",
     "all level",
+    "full disk stops work",
+    "removal",
+    "removal in a partition",
+    "removed",
+    "let go",
+    "newer work outlives a removal",
+    "removed while at work",
 )
-RARE = frozenset[str]()
+RARE = frozenset({"removed while at work"})
 
 
 def make(seed: int) -> SyncWorld:
-    return SyncWorld(seed)
+    return SyncWorld(seed, wide=seed >= WIDE)

@@ -2,22 +2,23 @@
 
 The worlds of `world`, with what `hhd_protocol.sync` says in place of the plain exchange there: messages that are lost,
 come twice or out of order, links that break in the middle, disks that are full, and content beside the statements: an
-object or two for each checkpoint, without which nobody goes on from it.
+object or two for each checkpoint, without which nobody goes on from it. In wide worlds a session may be removed
+everywhere: whoever learns it lets go of all but the tombstone, and takes it back whole where work outlives that.
 """
 
 from __future__ import annotations
 
-from collections.abc import Iterable
+from collections.abc import Callable, Iterable
 from dataclasses import dataclass, replace
 from hashlib import sha256
 
 from tests.sim.device import Device
 from tests.sim.world import World
 
-from hhd_protocol.holding import Wish
+from hhd_protocol.holding import Known, Wish
 from hhd_protocol.ids import CheckpointId, DeviceId, Incarnation, ObjectName, SessionId, StatementId
 from hhd_protocol.limits import SYNC_AGAIN_MS
-from hhd_protocol.statements import Checkpoint, Record, Statement
+from hhd_protocol.statements import Checkpoint, Record, Revocation, Statement, Tombstone
 from hhd_protocol.sync import Chains, Sync, decode_message, encode_message, session_digest
 from hhd_protocol.sync.events import (
     Acknowledged,
@@ -47,6 +48,7 @@ from hhd_protocol.sync.messages import (
     OBJECT,
     Absent,
     Acknowledge,
+    Answered,
     Entry,
     Had,
     Hello,
@@ -77,10 +79,13 @@ def objects_of(checkpoint: Checkpoint) -> list[bytes]:
 class SyncWorld(World):
     """The world of one seed; `run` it."""
 
-    def __init__(self, seed: int, *, devices: int | None = None, calm: bool = False, real: bool = False) -> None:
-        super().__init__(seed, devices=devices, calm=calm, real=real)
+    def __init__(
+        self, seed: int, *, devices: int | None = None, calm: bool = False, real: bool = False, wide: bool = False
+    ) -> None:
+        super().__init__(seed, devices=devices, calm=calm, real=real, wide=wide)
         if len(self.list) < 3 and devices is None:  # Three to five, as the spec promises; two are covered by `world`.
-            self.__init__(seed, devices=self.rng.choice([3, 3, 4, 5]), calm=calm, real=real)  # type: ignore[misc]
+            count = self.rng.choice([3, 3, 4, 5])
+            self.__init__(seed, devices=count, calm=calm, real=real, wide=wide)  # type: ignore[misc]
             return
         self.members = {device.id: device.role for device in self.list}
         self.full_chance = 0.0 if calm else self.rng.choice([0, 0, 0.05])
@@ -93,6 +98,12 @@ class SyncWorld(World):
         self.denials: dict[DeviceId, set[StatementId]] = {}
         """Records that a device was told it had, before they came."""
         crash, self.crash_chance = self.crash_chance, 0.0
+        self.hellos: dict[tuple[DeviceId, DeviceId, int], int] = {}
+        """By device, peer and number of the round: since which start or wake it was asked."""
+        self.hearing = 0
+        """The number of the round that an answer is to."""
+        self.came_on_link: dict[tuple[DeviceId, DeviceId], set[StatementId]] = {}
+        """What a device learned from a peer since they were linked last."""
         self.refresh()
         self.crash_chance = crash
 
@@ -144,6 +155,7 @@ class SyncWorld(World):
         self.wires = [wire for wire in self.wires if wire.link != number]
         one, other = sorted(pair)
         for a, b in ((one, other), (other, one)):
+            self.came_on_link.pop((a, b), None)
             made = self.machines.get(a)
             if made is not None and self.devices[a].part is not None and b in made[1].peers:
                 self.happens(self.devices[a], Lost(peer=b))
@@ -187,6 +199,8 @@ class SyncWorld(World):
             case Take(peer=peer, message=message):
                 self.take(device, peer, message)
             case Answering(peer=peer):
+                asked = self.hellos[device.id, peer, self.hearing]
+                assert asked == device.asking, f"{device.name} woke, and takes an answer to what it asked before"
                 device.answered |= {peer}
             case Acknowledged(peer=peer, session=session, statements=statements, whole=whole):
                 if session is None:
@@ -211,6 +225,9 @@ class SyncWorld(World):
         if isinstance(message, Want):
             have = set(message.objects) & device.disk.objects
             assert not have, f"{device.name} asks for objects that are durable there"
+            assert device.disk.statements.keys() - self.stones(device), f"{device.name} wants what was removed"
+        if isinstance(message, Hello):
+            self.hellos[device.id, peer, message.round] = device.asking
         raw = encode_message(message)
         self.wires.append(Wire(source=device.id, target=peer, raw=raw, link=self.links[pair]))
 
@@ -221,7 +238,7 @@ class SyncWorld(World):
 
     def check_whole(self, device: Device, checkpoint: CheckpointId) -> None:
         """Every object of an acknowledged checkpoint, and of what it stands on, is durable there."""
-        if device.dead or device.restored:
+        if device.dead or device.restored or (device.let_go and checkpoint not in device.disk.statements):
             return
         stack: list[StatementId] = [checkpoint]
         while stack:
@@ -267,14 +284,17 @@ class SyncWorld(World):
                 fresh = [one for one in given if one.id not in device.part.known.statements]
                 if len(fresh) < len(given):
                     self.reached["statement came again"] += 1
+                self.came_on_link.setdefault((device.id, peer), set()).update(one.id for one in fresh)
                 self.keep(device, peer, fresh, given, set(objects))
             case Part(name=name):
                 if name in device.disk.objects:
                     self.reached["object came again"] += 1
                 self.keep(device, peer, [], [], {name})
             case Had(records=records):
-                self._deny(device, frozenset(records) & device.part.known.statements.keys())
-                self.denials.setdefault(device.id, set()).update(records)
+                came = self.came_on_link.get((device.id, peer), set())  # It went out before them.
+                fresh_here = frozenset(records) - (device.part.known.statements.keys() - came)
+                self._deny(device, fresh_here & came)
+                self.denials.setdefault(device.id, set()).update(fresh_here)
             case _:
                 raise AssertionError(f"{message} is not for the store")
 
@@ -290,6 +310,8 @@ class SyncWorld(World):
         part = device.part
         assert part is not None
         before_whole, before_held = self.sound(device), part.known.view.held
+        if self.wide and not self.may_keep(device, fresh):
+            return
         if fresh:
             self.note(device, "learns from", peer, [one.id for one in fresh])
         device.disk.unsynced.update({one.id: one for one in fresh})
@@ -299,6 +321,10 @@ class SyncWorld(World):
         device.disk.sync()
         device.disk.objects |= objects
         device.part = part.learned(*fresh)
+        if self.let_go(device):
+            stones = [one.id for one in fresh if one.id in device.disk.statements]
+            self.tell_of(device, stones, peer)
+            return
         self.set_bare(device)
         self.checks.learned(device)
         denied = self.denials.get(device.id, set()) & {one.id for one in fresh}
@@ -324,6 +350,89 @@ class SyncWorld(World):
             ),
         )
         self.look_for_content(device, peer)
+
+    # Removed everywhere
+
+    def may_keep(self, device: Device, fresh: list[Statement]) -> bool:
+        """Whether it is a session that is here, or begins with what came: without its first record nothing is kept."""
+        assert device.part is not None
+        judged = device.part.learned(*fresh).known
+        here = judged.statements.keys() & {self.session}
+        return bool(here) or judged.view.removed or not fresh
+
+    def let_go(self, device: Device) -> bool:
+        """Where the session is removed and nothing of it is at work, nothing but tombstones is left of it."""
+        part = device.part
+        if part is None or not self.wide or not part.known.view.removed:
+            return False
+        if part.closing() is not None or (part.leg is not None and part.leg.running):
+            self.reached["removed while at work"] += 1
+            return False
+        if part.leg is not None and part.leg.replied:
+            self.reached["a reply went with what was removed"] += 1
+        kept = {id: one for id, one in part.known.statements.items() if isinstance(one, Tombstone | Revocation)}
+        if len(kept) < len(part.known.statements):
+            self.checks.let_go(device, kept)
+            self.reached["let go"] += 1
+            self.note(device, "lets go of the session")
+        device.disk.statements, device.disk.objects, device.disk.bare = kept, set(), frozenset()
+        device.disk.unsynced.clear()
+        device.disk.acknowledged_by = frozenset()
+        known = Known(session=self.session, members=self.members, statements=dict(kept), kinds=self.kinds)
+        device.part = replace(part, known=known, leg=None, bare=frozenset(), acknowledged_by=frozenset())
+        return True
+
+    def tell_of(self, device: Device, stones: list[StatementId], source: DeviceId | None) -> None:
+        """Say to the machine that the session is gone but for these."""
+        statements = device.disk.statements
+        self.happens(
+            device,
+            Changed(
+                session=self.sid,
+                digest=self.digest(device) if statements else None,
+                fresh={id: statements[id].after for id in stones},
+                source=source,
+                durable=tuple(stones),
+                removed=True,
+            ),
+        )
+
+    def let_go_late(self, device: Device) -> None:
+        """What was at work when the session was removed has ended."""
+        more = device.part is not None and len(device.part.known.statements) > len(self.stones(device))
+        if more and self.let_go(device):
+            self.tell_of(device, [], None)
+
+    def stones(self, device: Device) -> list[StatementId]:
+        assert device.part is not None
+        known = device.part.known.statements
+        return [id for id, one in known.items() if isinstance(one, Tombstone | Revocation)]
+
+    def _actions(self) -> dict[Callable[[], None], float]:
+        actions = super()._actions()
+        if self.wide:
+            actions[self.remove_any] = self.rng.choice([0.5, 1, 2])
+        return actions
+
+    def remove(self, device: Device) -> None:
+        if self.cut:
+            self.reached["removal in a partition"] += 1
+        super().remove(device)
+
+    def fetch(self, device: Device) -> None:
+        self.look_for_content(device, None)
+
+    def drive(self, device: Device) -> None:
+        """Work stops where the disk is full."""
+        if device.id in self.full:
+            self.reached["full disk stops work"] += 1
+            return
+        super().drive(device)
+        self.let_go_late(device)
+
+    def carry_owed(self, device: Device) -> None:
+        super().carry_owed(device)
+        self.let_go_late(device)
 
     def look_for_content(self, device: Device, source: DeviceId | None) -> None:
         if device.part is None:
@@ -388,7 +497,9 @@ class SyncWorld(World):
             return
         said = device.disk.acknowledged.setdefault(peer, {})
         said[incarnation] = said.get(incarnation, frozenset()) | durable
-        if any(isinstance(device.part.known.statements.get(id), Checkpoint) for id in durable):
+        here = [id for id in durable if id in device.part.known.statements]
+        self.checks.told(device.id, peer, here)
+        if any(isinstance(device.part.known.statements[id], Checkpoint) for id in here):
             device.disk.acknowledged_by |= {peer}
             device.part = replace(device.part, acknowledged_by=device.disk.acknowledged_by)
 
@@ -398,7 +509,8 @@ class SyncWorld(World):
         if isinstance(statement, Checkpoint):
             device.disk.objects.update(objects_of(statement))
         super()._persist(device, statement, wish)
-        self.set_bare(device)
+        if not self.let_go(device):
+            self.set_bare(device)
 
     def _announce(self, device: Device, statement: Statement) -> None:
         crash, self.crash_chance = self.crash_chance, 0.0  # Who decides crashes between its outputs, and not within.
@@ -413,6 +525,7 @@ class SyncWorld(World):
                 digest=self.digest(device),
                 fresh={statement.id: statement.after},
                 lacking=self.lacking(device),
+                removed=self.session not in device.disk.statements and self.wide,
             ),
         )
 
@@ -446,6 +559,8 @@ class SyncWorld(World):
             message = self.opened(wire)
             if isinstance(message, Hello):
                 self.reached["round"] += 1
+            if isinstance(message, Answered):
+                self.hearing = message.round
             self.happens(device, Heard(peer=wire.source, message=message))
 
     def ask_everybody(self, device: Device) -> None:
