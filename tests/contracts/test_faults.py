@@ -69,8 +69,8 @@ KINDS: dict[tuple[int, str], tuple[str, ...]] = {
         "sim/test_scenarios.py::test_a_restored_source_releases_twice_and_one_target_owns",
     ),
     (20, "a link that drops at the last byte costs everything"): (
-        "node/test_syncing_engine.py::test_a_large_object_that_is_cut_in_the_middle_or_at_its_last_part_is_gone_on_from_"
-        "there",
+        "node/test_syncing_engine.py::test_a_large_object_is_gone_on_with_after_a_cut_or_a_kill_in_the_middle_or_at_its_"
+        "last_part",
         "net/test_links.py::test_a_link_cut_at_any_byte_also_the_last_gives_whole_messages_only_and_the_next_one_gives_"
         "all",
     ),

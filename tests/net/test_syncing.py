@@ -10,7 +10,7 @@ from contextlib import contextmanager
 
 import pytest
 from tests.net.conftest import LabMaker
-from tests.net.lab import Host
+from tests.net.lab import Emulated, Host
 from tests.net.paired import at, linked, pair, until
 from tests.node.wired import Grown
 from tests.store.conftest import Memory
@@ -20,6 +20,8 @@ from hhd.store.check import Check
 from hhd_protocol.ids import SessionId
 
 pytestmark = pytest.mark.netns
+LARGE_PAGES = 10_000
+"""40 MB of memory."""
 PHRASE = b"the heron stands in the reeds at dawn"
 
 
@@ -102,3 +104,33 @@ def test_a_daemon_that_is_killed_in_the_middle_costs_nothing(lab: LabMaker, kill
                 until(lambda: checkpoints(desktop, session) == checkpoints(laptop, session) == 9, 60)
         with at(desktop) as me, store.opened(me) as opened:
             assert not Check(opened).run().findings
+
+
+@pytest.mark.long
+def test_a_receiver_that_is_killed_within_a_large_object_is_given_the_rest_of_it_alone(lab: LabMaker) -> None:
+    with lab("laptop", "desktop", emulated=Emulated(rate_mbit=200, delay_us=500)) as net:
+        laptop, desktop = net["laptop"], net["desktop"]
+        pair(net, "laptop", "desktop")
+        with laptop.daemon(), session_on(laptop) as (session, work):
+            work.memory.pages = {number: os.urandom(4096) for number in range(LARGE_PAGES)}
+            newest = work.step(list(work.memory.pages))
+            total = sum(work.store.objects.size(name) for name in work.store.checkpoint(newest).objects)
+            with desktop.daemon() as process:
+                until(lambda: come(desktop) > total // 2)
+                os.kill(process.pid, signal.SIGKILL)
+                process.wait(30)
+            here = come(desktop)
+            assert total // 2 < here < total
+            before = net.sent("laptop")[1]
+            with desktop.daemon():
+                until(lambda: checkpoints(desktop, session) == checkpoints(laptop, session))
+            assert net.sent("laptop")[1] - before < (total - here) * 1.1 + 2_000_000 < total
+        assert come(desktop) == 0
+        with at(desktop) as me, store.opened(me) as opened:
+            assert not Check(opened).run().findings
+
+
+def come(host: Host) -> int:
+    """How many bytes of a large object have come and are not kept yet."""
+    folder = host.folder / "data" / "store" / "begun"
+    return sum(path.stat().st_size for path in folder.iterdir()) if folder.exists() else 0

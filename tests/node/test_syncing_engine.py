@@ -21,6 +21,7 @@ from hhd.node.doors import Doors
 from hhd.node.lineages import Lineage, lineage_of
 from hhd.node.members import members
 from hhd.node.removal import Remover
+from hhd.node.syncing_arrivals import FLUSH_MS
 from hhd.node.syncing_wishes import Wishes
 from hhd.store.check import Check
 from hhd.store.checkpoints import Checkpoint
@@ -33,7 +34,7 @@ from hhd_protocol.ids import ObjectName, SessionId
 from hhd_protocol.limits import SYNC_PART_BYTES
 from hhd_protocol.statements import Role
 from hhd_protocol.sync import decode_message, encode_message, recipe
-from hhd_protocol.sync.messages import AskKeys, Had, Keys
+from hhd_protocol.sync.messages import AskKeys, Had, Keys, Want
 
 
 def same(people: Person, session: SessionId, *names: str) -> None:
@@ -362,6 +363,38 @@ def test_who_was_far_ahead_and_is_told_again_what_it_has_is_not_taken_for_restor
         laptop = alice["laptop"]
         assert Doors(laptop.store, laptop.owned.me, session).may_append() is None
         assert laptop.store.arrived.had(session, desktop) == {}
+
+
+def test_steps_that_are_made_faster_than_they_are_acknowledged_all_bring_their_content(tmp_path: Path) -> None:
+    with person(tmp_path, "laptop", "desktop") as alice:
+        session = alice.create("laptop")
+        work = Work(alice, "laptop", session, Memory(40))
+        work.step()
+        alice.link("laptop", "desktop")
+        assert alice.pump()
+        alice.seen.clear()
+        made = [work.step(said=b"%d\n" % number) for number in range(6)]
+        assert alice.pump()
+        assert set(made) <= set(alice["desktop"].store.checkpoint_ids(session))
+        assert not [raw for raw in alice.seen if isinstance(decode_message(raw), Want)], "nobody had to ask"
+
+
+def test_content_that_came_is_kept_within_a_moment_though_more_is_always_asked_for(tmp_path: Path) -> None:
+    """As it is while a session is at work: what was asked for has never all come."""
+    with large(tmp_path) as (alice, session, name, _):
+        laptop, desktop = alice["laptop"], alice["desktop"]
+        engine, wants = desktop.engine, desktop.engine.machine.wants
+        assert not alice.pump(until=lambda: name in wants)
+        other = alice.create("laptop")
+        Work(alice, "laptop", other, Memory(60)).step()
+
+        def in_hand() -> int:
+            return len(engine._arrivals._objects)
+
+        assert not alice.pump(until=lambda: in_hand() > 0 and wants.waits_for(laptop.id) > in_hand())
+        alice.now_ms += FLUSH_MS
+        assert not alice.pump(until=lambda: not in_hand()) and wants.waits_for(laptop.id) > 0
+        assert session in desktop.store.sessions() and other in desktop.store.sessions()
 
 
 def test_what_another_process_wrote_is_not_hidden_by_what_came_in_the_same_moment(tmp_path: Path) -> None:

@@ -25,6 +25,8 @@ log = logging.getLogger(__name__)
 FULL = "its disk has no room left"
 FLUSH_BYTES = 8 * 1024 * 1024
 """Objects that came are kept together: one durable write for so many bytes, or once a peer sent all it was asked."""
+FLUSH_MS = 100
+"""And for so long at most: of a session at work there is always something that was asked for and has not come."""
 UNASKED_BYTES_MAX = 64 * 1024 * 1024
 """Content that a peer gives and was not asked for, on one link: two askings may cross, and that is all."""
 
@@ -48,6 +50,8 @@ class Arrivals:
         self._objects = objects
         self._modules: dict[Sha256, tuple[bytes, DeviceId]] = {}
         self._bytes = 0
+        self._since_ms: int | None = None
+        """When the first of them came."""
         self._eager: dict[ObjectName, bytes] = {}
         self._unasked: Counter[DeviceId] = Counter()
         self._bytes_of: Counter[SessionId] = Counter()
@@ -138,7 +142,7 @@ class Arrivals:
     def drop(self) -> None:
         """Forget the objects that came and are not kept: there is no room for them."""
         self._objects.clear()
-        self._bytes = 0
+        self._bytes, self._since_ms = 0, None
 
     def flush(self) -> None:
         """Keep the objects that came, in one transaction, and the checkpoints that are whole with them."""
@@ -193,8 +197,11 @@ class Arrivals:
         return True
 
     def _flush_if_due(self, peer: DeviceId) -> None:
-        here = len(self._objects) + len(self._modules)
-        if self._bytes >= FLUSH_BYTES or self._talk.machine.wants.waits_for(peer) <= here:
+        here, now_ms = len(self._objects) + len(self._modules), self._talk.now_ms()
+        if here and self._since_ms is None:
+            self._since_ms = now_ms
+        late = self._since_ms is not None and now_ms >= self._since_ms + FLUSH_MS
+        if late or self._bytes >= FLUSH_BYTES or self._talk.machine.wants.waits_for(peer) <= here:
             self.flush()
 
     def _weigh(self, session: SessionId, size: int) -> None:

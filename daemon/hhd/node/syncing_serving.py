@@ -64,11 +64,11 @@ class Serving:
             if brought is not None:
                 objects += brought
                 bare.append(CheckpointId(one.id))
-        self._talk.machine.expects_content(peer, session, bare)
-        along: list[bytes] = []
+        along: list[bytes] | None = None
         if output.eager and self.eager and len(checkpoints) <= 4:
             along = self._along(peer, session, objects)
-        self._send_entries(peer, session, entries, along)
+        self._talk.machine.expects_content(peer, session, bare, along=along is not None)
+        self._send_entries(peer, session, entries, along or [])
 
     def _send_entries(self, peer: DeviceId, session: SessionId, entries: Iterable[Entry], along: list[bytes]) -> None:
         batch: list[Entry] = []
@@ -95,8 +95,8 @@ class Serving:
         entry = Entry(raw=raw, payload=kept.payload.encoded(), thinned=kept.thinned)
         return entry, None if kept.thinned else list(kept.objects)
 
-    def _along(self, peer: DeviceId, session: SessionId, names: list[ObjectName]) -> list[bytes]:
-        """The objects that go along with the checkpoint that brought them; recipes go before it."""
+    def _along(self, peer: DeviceId, session: SessionId, names: list[ObjectName]) -> list[bytes] | None:
+        """The objects that go along with the checkpoint that brought them; recipes go before it. None: they do not."""
         found: list[bytes] = []
         recipes: list[Message] = []
         for name in names:
@@ -105,10 +105,10 @@ class Serving:
                 continue
             raw = self._held.store.objects.raw(name)
             if raw is None:
-                return []
+                return None
             found.append(raw)
         if sum(map(len, found)) > SYNC_EAGER_BYTES_MAX or len(recipes) > EAGER_OBJECTS_MAX // 2:
-            return []
+            return None
         for one in recipes:
             self._talk.send(peer, one)
         for raw in found:

@@ -26,7 +26,7 @@ class Talk:
     """What is told to `machine` and what is said to peers; `carry` does what the machine says."""
 
     def __init__(self, machine: Sync, now_ms: Callable[[], int], carry: Callable[[Output], None]) -> None:
-        self.machine, self._now_ms, self._carry = machine, now_ms, carry
+        self.machine, self.now_ms, self._carry = machine, now_ms, carry
         self.counted: dict[DeviceId, Counted] = {}
         self.out = Out()
 
@@ -41,7 +41,7 @@ class Talk:
 
     def feed(self, event: Event) -> None:
         """Give the machine an event in the middle of what another one brought."""
-        for output in self.machine.handle(event, self._now_ms()):
+        for output in self.machine.handle(event, self.now_ms()):
             self._carry(output)
 
     def send(self, peer: DeviceId, message: Message) -> None:

@@ -7,7 +7,7 @@ tells the other what is new. Content is asked for by `wants`, from one peer at a
 
 from __future__ import annotations
 
-from collections.abc import Iterable
+from collections.abc import Collection, Iterable
 
 from hhd_protocol.ids import CheckpointId, DeviceId, Incarnation, ObjectName, SessionId, Sha256, StatementId
 from hhd_protocol.limits import SYNC_AGAIN_MS, SYNC_IDS_MAX, SYNC_UNBACKED_MAX, SYNC_WANT_AGAIN_MAX
@@ -250,7 +250,7 @@ class Sync:
             if not one.level:
                 one.grew.setdefault(session, []).extend(ids)
             elif session not in one.apart:  # Else it asks, and gets them with what came before.
-                eager = event.source is None and one.takes(session) and not one.bare.get(session)
+                eager = event.source is None and one.takes(session) and one.keeps_up(session)
                 outputs += one.send(session, ids, eager=eager)
         return outputs
 
@@ -278,10 +278,17 @@ class Sync:
             outputs += self._ask_for_content(now_ms)
         return outputs
 
-    def expects_content(self, peer: DeviceId, session: SessionId, checkpoints: Iterable[CheckpointId]) -> None:
-        """Note checkpoints whose content the peer is to get; whoever carries out `SendStatements` says so."""
-        if (one := self.peers.get(peer)) is not None:
+    def expects_content(
+        self, peer: DeviceId, session: SessionId, checkpoints: Collection[CheckpointId], *, along: bool = False
+    ) -> None:
+        """Note checkpoints whose content the peer is to get; whoever carries out `SendStatements` says so.
+
+        `along`: it goes with them, in the order in which they were made.
+        """
+        if (one := self.peers.get(peer)) is not None and checkpoints:
             one.bare.setdefault(session, set()).update(checkpoints)
+            if along:
+                one.along.setdefault(session, set()).update(checkpoints)
 
     # Content
 

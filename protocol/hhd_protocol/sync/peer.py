@@ -16,7 +16,8 @@ class Peer:
 
     `level`: it said what it has, and `apart` are the sessions that it has otherwise and did not ask for yet. `grew`:
     what was added while it was not level. `sent`: statements that went over and were not acknowledged. `bare`:
-    checkpoints of which it has no content yet, as far as is known. `waiting`: what is done when a session is loaded.
+    checkpoints of which it has no content yet, as far as is known, and `along` those of them whose content went with
+    them. `waiting`: what is done when a session is loaded.
     `given`: how often each object was asked for. `unbacked`: statements it gave since it last gave content.
     """
 
@@ -32,6 +33,7 @@ class Peer:
     grew: dict[SessionId, list[StatementId]] = field(default_factory=dict)
     sent: dict[SessionId, set[StatementId]] = field(default_factory=dict)
     bare: dict[SessionId, set[CheckpointId]] = field(default_factory=dict)
+    along: dict[SessionId, set[CheckpointId]] = field(default_factory=dict)
     waiting: list[tuple[SessionId | None, Callable[[], list[Output]]]] = field(default_factory=list)
     given: dict[bytes, int] = field(default_factory=dict)
     unbacked: int = 0
@@ -43,6 +45,10 @@ class Peer:
         if not self.level or session in self.left_out or session in self.apart:
             return False
         return not self.sent.get(session) and not self.bare.get(session)
+
+    def keeps_up(self, session: SessionId) -> bool:
+        """Whether it has the content of all that it was told of a session, or that is on the way in order."""
+        return self.bare.get(session, set()) <= self.along.get(session, set())
 
     def takes(self, session: SessionId) -> bool:
         """Whether it takes the content of a session now."""
@@ -58,7 +64,7 @@ class Peer:
 
     def forget(self, session: SessionId) -> None:
         """What was under way of a session is no more: it is gone from this device."""
-        for known in (self.grew, self.sent, self.bare):
+        for known in (self.grew, self.sent, self.bare, self.along):
             known.pop(session, None)
 
     def acknowledged(
@@ -73,3 +79,7 @@ class Peer:
             bare.difference_update(whole)
             if not bare:
                 del self.bare[session]
+        if (along := self.along.get(session)) is not None:
+            along.difference_update(whole)
+            if not along:
+                del self.along[session]

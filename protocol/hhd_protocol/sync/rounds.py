@@ -125,6 +125,7 @@ class Rounds:
         if hello.holding:
             one.holding[None] = hello.holding
         one.sent.clear()  # What was lost on the way, if anything was, is asked for now.
+        one.along.clear()
         one.grew.clear()
         mine = self._here.digests_for(one)
         if hello.root == compare.root(mine):

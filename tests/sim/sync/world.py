@@ -265,7 +265,7 @@ class SyncWorld(World):
         objects = objects_of(checkpoints[0]) if eager else []
         if eager:
             self.reached["content sent along"] += 1
-        machine.expects_content(peer, self.sid, (CheckpointId(one.id) for one in checkpoints))
+        machine.expects_content(peer, self.sid, [CheckpointId(one.id) for one in checkpoints], along=eager)
         for one in found:
             self.raws[one.id] = one
         entries = tuple(Entry(raw=one.id) for one in found)
