@@ -1,6 +1,6 @@
 """Sync between two processes: a step until it is durable there, bytes of it, a first sync, a reconnect.
 
-python -m tests.bench sync            on a plain link; with root also over emulated lines
+python -m tests.bench sync     on a plain link; with root over emulated lines too, with rsync and Syncthing beside it
 """
 
 from __future__ import annotations
@@ -20,6 +20,7 @@ from collections.abc import AsyncIterator, Awaitable, Callable, Iterator
 from contextlib import asynccontextmanager, contextmanager
 from pathlib import Path
 
+from tests.bench import sync_others
 from tests.bench.bench_links import context
 from tests.bench.harness import own_folders, percentile, report
 from tests.net.lab import Emulated, Host, Net, missing
@@ -376,10 +377,12 @@ def main() -> None:
         print(f"emulated lines are left out: {why}", file=sys.stderr)
         return
     for line, emulated in LINES.items():
-        if emulated is not None:
-            net = Net(("laptop", "desktop"), Path(tempfile.mkdtemp(prefix="hhd-bench-net-")), emulated)
+        with tempfile.TemporaryDirectory(prefix="hhd-bench-net-") as name:
+            net = Net(("laptop", "desktop"), Path(name), emulated)
             try:
-                run(line, (net["laptop"], net["desktop"]))
+                if emulated is not None:
+                    run(line, (net["laptop"], net["desktop"]))
+                sync_others.measure(net["laptop"], net["desktop"], Path(name) / "others", line, COMMAND)
             finally:
                 net.close()
 

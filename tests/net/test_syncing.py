@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import contextlib
 import json
 import os
 import signal
@@ -9,15 +10,17 @@ from collections.abc import Iterator
 from contextlib import contextmanager
 
 import pytest
+from tests.e2e.lab import call, needs_agent, says
 from tests.net.conftest import LabMaker
 from tests.net.lab import Emulated, Host
-from tests.net.paired import at, linked, pair, until
+from tests.net.paired import at, both_linked, linked, pair, until
+from tests.net.test_transfer import children, session_of, settled
 from tests.node.wired import Grown
 from tests.store.conftest import Memory
 
 from hhd.node import programs, sessions, store
 from hhd.store.check import Check
-from hhd_protocol.ids import SessionId
+from hhd_protocol.ids import SessionId, StatementId
 
 pytestmark = pytest.mark.netns
 LARGE_PAGES = 10_000
@@ -134,3 +137,25 @@ def come(host: Host) -> int:
     """How many bytes of a large object have come and are not kept yet."""
     folder = host.folder / "data" / "store" / "begun"
     return sum(path.stat().st_size for path in folder.iterdir()) if folder.exists() else 0
+
+
+@needs_agent
+@pytest.mark.long
+def test_what_a_busy_session_did_is_kept_elsewhere_while_it_is_busy_and_outlives_its_host(lab: LabMaker) -> None:
+    """In seconds it is measured by the bench; here the other device comes to so many while there is no end to them."""
+    replies = [says(call("write", path=f"f{number}", content=f"{number}\n")) for number in range(400)]
+    with lab("laptop", "desktop") as net:
+        laptop, desktop = settled(net, "laptop", "desktop", replies=replies)
+        repo = laptop.folder / "repo"
+        repo.mkdir()
+        with desktop.daemon(), laptop.daemon() as daemon:
+            until(lambda: both_linked(laptop, desktop))
+            session = SessionId(StatementId(bytes.fromhex(session_of(laptop, repo))))
+            until(lambda: checkpoints(desktop, session) > 60 or (repo / "f399").exists(), 120)
+            assert not (repo / "f399").exists(), "it is kept when the session rests, and not before"
+            for one in [daemon.pid, *children(daemon.pid)]:
+                with contextlib.suppress(ProcessLookupError):
+                    os.kill(one, signal.SIGKILL)
+            daemon.wait(30)
+            until(lambda: not linked(desktop))
+            assert checkpoints(desktop, session) > 60

@@ -3,15 +3,17 @@
 from __future__ import annotations
 
 import asyncio
+import contextlib
 import os
 from pathlib import Path
 
+import pytest
 from tests.bench.bench_sync import Idle, Peering, grouped, opened
 from tests.node.wired import Grown
 from tests.store.conftest import Memory
 from tests.transports.devices import device_named
 
-from hhd.node import programs, sessions
+from hhd.node import around, programs, sessions, should_run
 from hhd.node.syncing import Syncing
 from hhd.store.errors import BusyError
 from hhd.store.store import Store
@@ -86,3 +88,34 @@ def test_a_store_that_is_busy_is_said_and_what_was_missed_goes_over_later(tmp_pa
         await listener.close()
 
     asyncio.run(asyncio.wait_for(live(), 60))
+
+
+def test_what_runs_when_a_daemon_starts_is_alone_until_a_person_is_at_it(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    told: list[around.Told] = []
+    monkeypatch.setattr(around, "write", lambda one, folder=None: told.append(one))
+    me = device_named("laptop")
+    with opened(tmp_path, "laptop") as store:
+        args = programs.encode_args({"prompt": "go"})
+        going, other, resting = (sessions.create(store, me, program="agent", args=args) for _ in range(3))
+        for session in (going, other):
+            should_run.note(store, should_run.Note(session, None, None))
+    workers = Idle()
+    peers = Peering("laptop")
+    part = Syncing(
+        me=me, peers=peers, roll=peers, workers=workers, opened=lambda: opened(tmp_path, "laptop"), random=os.urandom
+    )  # fmt: skip
+
+    async def live() -> None:
+        running = asyncio.create_task(part.run())
+        await part._ready.wait()
+        assert told[0].alone == told[-1].alone == {going, other} and resting not in told[-1].alone
+        for hear in workers.on_person:
+            hear(going)
+        assert told[-1].alone == {other}
+        running.cancel()
+        with contextlib.suppress(asyncio.CancelledError):
+            await running
+
+    asyncio.run(live())
