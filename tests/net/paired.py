@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import contextlib
+import json
 import os
 import time
 from collections.abc import Callable, Iterator
@@ -49,6 +50,17 @@ def pair(net: Net, *names: str) -> None:
     root = membership(first, lambda group: group.group.root)
     for host in others:
         membership(host, lambda group: group.join(records, root, NOW_MS))
+
+
+def noted(host: Host, event: str, **fields: str) -> list[dict[str, Any]]:
+    """What the daemon of a host has in its log of an event, so far: the lines of which each field begins with this."""
+    log = host.folder / "data/logs/daemon.jsonl"
+    lines = [json.loads(line) for line in log.read_text().splitlines()] if log.exists() else []
+    return [
+        one
+        for one in lines
+        if one["event"] == event and all(str(one.get(name, "")).startswith(begin) for name, begin in fields.items())
+    ]
 
 
 def device(host: Host) -> str:

@@ -10,13 +10,11 @@ import pytest
 from tests.net.clocks import Clock
 from tests.net.conftest import LabMaker
 from tests.net.lab import Host
-from tests.net.paired import around, both_linked, linked, pair, peers, until
+from tests.net.paired import around, both_linked, linked, noted, pair, peers, until
 
 pytestmark = pytest.mark.netns
 
 DAY = 86400
-LOOKED_SECONDS = 2.0
-"""For something that is not to happen: in less, it happens where it may."""
 
 
 def address(host: Host, other: str) -> str:
@@ -84,7 +82,7 @@ def test_clocks_that_jump_cut_no_link_and_a_sleep_does_not_for_long(lab: LabMake
                     time.sleep(1.0)  # It looks at its clocks twice a second.
                     assert both_linked(laptop, desktop) and peers(laptop)["desktop"].address == port
                 clock.sleep(DAY)
-                time.sleep(1.0)
+                until(lambda: bool(noted(laptop, "woke")))
                 until(lambda: both_linked(laptop, desktop))
                 net.cut("desktop")
                 clock.sleep(60)  # Awake again, where nobody is.
@@ -120,10 +118,11 @@ def test_where_multicast_does_not_reach_a_fixed_address_does_and_is_remembered(l
         net.block_multicast()
         with desktop.daemon():
             with laptop.daemon():
-                time.sleep(LOOKED_SECONDS)
                 assert not linked(laptop) and not linked(desktop)
                 laptop.hhd("peer", "add", desktop.ip4)
                 until(lambda: both_linked(laptop, desktop))
+                # A fixed address is dialled only while somebody is missing, and noted as the one who was found there.
+                assert [one.name for one in around(laptop).fixed] == ["desktop"]
                 said = laptop.hhd("peer", "remove", desktop.ip4).stdout
                 assert "fixed" not in said and both_linked(laptop, desktop)
             with laptop.daemon():
