@@ -38,15 +38,18 @@ class Acts:
                 await doing
             except (UserError, OSError, LinkError, FormatError) as error:
                 await self._happen(going, Event(what=Happening.FAILED, why=why_of(error), at_ms=now_ms()))
-            finally:
-                if going.busy.get(act) is asyncio.current_task():
-                    del going.busy[act]
+
+        def over(task: asyncio.Task[None]) -> None:
+            doing.close()  # A task that is cancelled before its first step never comes to what it was to do.
+            if going.busy.get(act) is task:
+                del going.busy[act]
 
         task = self._ways.begin(alone())
         if task is None:
             doing.close()
         else:
             going.busy[act] = task
+            task.add_done_callback(over)
 
     async def check(self, going: Going, offer: Offer) -> None:
         """Look whether the session could run here."""

@@ -40,7 +40,9 @@ class Again:
         while True:
             await asyncio.sleep(LOOK_SECONDS)
             for going in list(self._turns.goings.values()):
-                self._ways.soon(self._look(going))
+                if not going.looked_after:  # A store that is slow is not asked again before it has answered.
+                    going.looked_after = True
+                    self._ways.soon(self._look_once(going))
 
     async def _offered_again(self, one: Handoff) -> Handoff:
         """A handoff that nobody answered yet, with its offer made anew; as it is where that cannot be."""
@@ -67,6 +69,12 @@ class Again:
             self._turns.acts.alone(going, Act.OPEN, self._turns.acts.open(going))
         await self._turns.watch(going)
         await self._turns.due(going)
+
+    async def _look_once(self, going: Going) -> None:
+        try:
+            await self._look(going)
+        finally:
+            going.looked_after = False
 
     async def _look(self, going: Going) -> None:
         now = time.monotonic()

@@ -38,6 +38,8 @@ class Going:
     heard: float = field(default_factory=time.monotonic)
     begun: bool = False
     """At the source: the target said that it runs there, or nobody waits for that any more."""
+    looked_after: bool = False
+    """Whether it is being looked whether it is late."""
     paused_at: float = 0.0
     pause_ms: int = 0
     notes: tuple[str, ...] = ()
