@@ -1,4 +1,7 @@
-"""Sessions handed from daemon to daemon in namespaces: with real links, sync, workers and files."""
+"""Sessions handed from daemon to daemon in namespaces: with real links, sync, workers and files.
+
+What is struck at a stage on the way is in `test_transfer_stages.py`.
+"""
 
 from __future__ import annotations
 
@@ -180,78 +183,6 @@ def test_a_release_goes_in_a_file_between_daemons_that_never_meet(lab: LabMaker,
             assert desktop.hhd("receive", str(file), check=False).returncode == 3
             desktop.hhd("resume", session, "--detach", check=False)
             until(lambda: state(desktop, session) == "waiting for you")
-
-
-def over(host: Host) -> bool:
-    """Whether all handoffs that a host knows of are over."""
-    said = host.hhd("transfers", "--all", "--json", check=False).stdout
-    return said.startswith("{") and all(one["over"] for one in json.loads(said)["transfers"])
-
-
-def has_it(host: Host, session: str) -> bool:
-    owner = shown(host, session).get("owner")
-    return isinstance(owner, dict) and bool(owner["here"])
-
-
-@pytest.mark.long
-@pytest.mark.parametrize(
-    ("stage", "what"),
-    [
-        ("admitted", "source killed"),
-        ("ready", "link cut"),
-        ("released", "source killed"),
-        ("released", "target killed"),
-    ],
-)
-def test_cut_off_at_a_stage_it_goes_on_at_exactly_one_place_without_a_person(
-    lab: LabMaker, stage: str, what: str
-) -> None:
-    """A sample of the walk in `tests/node/test_handoffs.py`, with processes that are killed and a line that is cut."""
-    with lab("laptop", "desktop") as net:
-        laptop, desktop = settled(net, "laptop", "desktop", replies=[GLOB, COUNT, says(text("Done."))])
-        repo = laptop.folder / "repo"
-        repo.mkdir()
-        with contextlib.ExitStack() as daemons:
-            running = {host.name: daemons.enter_context(host.daemon()) for host in (laptop, desktop)}
-            until(lambda: both_linked(laptop, desktop))
-            session = session_of(laptop, repo)
-            until(lambda: state(laptop, session) == "waiting for you")
-            said = laptop.hhd("show", session, "--json").stdout
-            for host in (laptop, desktop):
-                allow_all(host)
-            telling = laptop.popen(
-                sys.executable, "-m", "hhd", "transfer", session, "desktop", "--json",
-                stdout=subprocess.PIPE, stderr=subprocess.DEVNULL,
-            )  # fmt: skip
-            assert telling.stdout is not None
-            for line in telling.stdout:
-                if json.loads(line).get("stage") == stage:
-                    break
-            if what == "link cut":
-                net.cut("laptop")
-                net.mend("laptop")
-            else:
-                host = laptop if what == "source killed" else desktop
-                process = running[host.name]
-                for child in [process.pid, *children(process.pid)]:
-                    with contextlib.suppress(ProcessLookupError):
-                        os.kill(child, signal.SIGKILL)
-                process.wait()
-                daemons.enter_context(host.daemon())
-            until(lambda: over(laptop) and over(desktop), 60)
-            holder = desktop if has_it(desktop, session) else laptop
-            other = laptop if holder is desktop else desktop
-            assert not has_it(other, session)
-            if stage in ("released", "acknowledged"):
-                assert holder is desktop, "nothing is undone after the release"
-            holder.hhd("resume", session, "--detach", check=False)  # Where it was given up, a person goes on with it.
-            before = json.loads(said)["events"]
-            until(lambda: shown(holder, session)["events"][: len(before)] == before, 60)
-            folders = {repo, Path(str(shown(holder, session)["folder"]))}
-            until(lambda: any((folder / "runs").exists() for folder in folders), 60)
-            until(lambda: state(holder, session) == "waiting for you", 60)
-            ran = [(folder / "runs").read_text() for folder in folders if (folder / "runs").exists()]
-            assert ran == ["x\n"], "once, where it landed"
 
 
 if sys.platform != "linux":

@@ -1,0 +1,366 @@
+"""A handoff between daemons in namespaces, struck at every stage of the table: a daemon is killed, the link is cut, a
+device is gone for good. The session goes on at exactly one place, or the way on is offered and works.
+
+One pair of devices serves all cases; each has a session of its own, whose command waits for a yes at the source and
+needs none at the target.
+"""
+
+from __future__ import annotations
+
+import contextlib
+import json
+import os
+import signal
+import subprocess
+import sys
+from collections.abc import Callable, Iterator
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import Any, TypeVar
+from unittest import mock
+
+import pytest
+from tests.e2e.lab import call, needs_agent, says, script, text
+from tests.net import halting
+from tests.net import lab as laboratory
+from tests.net.lab import Host, Net
+from tests.net.paired import at, both_linked, pair, until
+
+from hhd.app import sessions as doors
+from hhd.base.errors import UserError
+from hhd.node import here, sessions, store
+from hhd.node.doors import Doors
+from hhd_protocol.handoff import PENDING, TABLE, UNTAKEN, Act, Side, Stage
+from hhd_protocol.ids import SessionId
+
+pytestmark = [pytest.mark.netns, needs_agent]
+
+T = TypeVar("T")
+REPLIES = [says(call("glob", pattern="*")), says(call("bash", command="echo x >> runs; echo one")), says(text("Done."))]
+SECONDS = 60.0
+
+
+@dataclass
+class Two:
+    """A laptop and a desktop with daemons that stop at a stage (`halting`)."""
+
+    net: Net
+    daemons: dict[str, subprocess.Popen[bytes]] = field(default_factory=dict)
+    begun: int = 0
+    sound: bool = True
+    """Whether the last case left both as they are to be."""
+
+    @property
+    def laptop(self) -> Host:
+        return self.net["laptop"]
+
+    @property
+    def desktop(self) -> Host:
+        return self.net["desktop"]
+
+    def other(self, host: Host) -> Host:
+        return self.desktop if host is self.laptop else self.laptop
+
+    # Daemons and the line
+
+    def up(self, host: Host) -> None:
+        with open(host.folder / "daemon.log", "ab") as log:
+            process = self.daemons[host.name] = host.popen(
+                sys.executable, "-m", "tests.net.halting", "daemon",
+                env={**host.environment, "PYTHONPATH": str(laboratory.TOP)},
+                stdin=subprocess.DEVNULL, stdout=log, stderr=log,
+            )  # fmt: skip
+        host.wait_for_daemon(process)
+
+    def kill(self, host: Host) -> None:
+        """SIGKILL of the daemon and of all that it started."""
+        process = self.daemons.pop(host.name)
+        for pid in [process.pid, *_below(process.pid)]:
+            with contextlib.suppress(ProcessLookupError):
+                os.kill(pid, signal.SIGKILL)
+        process.wait()
+
+    def goes_on(self, host: Host) -> None:
+        """A daemon that stopped goes on."""
+        os.kill(self.daemons[host.name].pid, signal.SIGCONT)
+
+    def cut(self) -> None:
+        """The line is cut, and so are the connections on it: what was sent and did not arrive never does."""
+        self.net.cut("laptop")
+        for host in (self.laptop, self.desktop):
+            host.run("ss", "-K", "-t", "state", "connected")
+
+    def ready(self) -> None:
+        """Both are up, linked, and nothing is to stop."""
+        if not self.sound:
+            for host in (self.laptop, self.desktop):
+                if host.name in self.daemons:
+                    self.kill(host)
+            with contextlib.suppress(AssertionError):
+                self.net.mend("laptop")
+        for host in (self.laptop, self.desktop):
+            halting.called_off(host.folder / "data")
+            if host.name not in self.daemons:
+                self.up(host)
+        until(lambda: both_linked(self.laptop, self.desktop), SECONDS)
+
+    # Sessions
+
+    def begin(self) -> SessionId:
+        """A session on the laptop that waits for a yes to its command."""
+        self.begun += 1
+        folder = self.laptop.folder / f"repo{self.begun}"
+        folder.mkdir()
+        said = self.laptop.hhd("run", "go", "-C", str(folder), "--detach", "--json").stdout
+        name: str = json.loads(said)["session"]
+        until(lambda: self.asks(self.laptop, name), SECONDS)
+        return SessionId(bytes.fromhex(name))
+
+    def transfer(self, session: SessionId) -> subprocess.Popen[bytes]:
+        """`hhd transfer` to the desktop, typed on the laptop."""
+        words = ("transfer", session.hex(), "desktop", "--json")
+        return self.laptop.popen(sys.executable, "-m", "hhd", *words, stdout=subprocess.PIPE, stderr=subprocess.PIPE)
+
+    def verbs(self, host: Host, act: Callable[[Any], T]) -> T:
+        """A command of that host, asked in this process."""
+        with mock.patch.dict(os.environ, host.environment, clear=True), doors.control() as control:
+            return act(control)
+
+    def asks(self, host: Host, name: str) -> bool:
+        """Whether a session waits for a yes there."""
+        try:
+            return self.verbs(host, lambda control: control.show(name)).waiting == "approval of bash"
+        except UserError:
+            return False
+
+    def over(self, host: Host) -> bool:
+        return all(one.over for one in self.verbs(host, lambda control: control.transfers()))
+
+    def may(self, host: Host, session: SessionId) -> bool:
+        """Whether this device may go on with it."""
+        with at(host) as me, store.opened(me) as opened:
+            return session in opened.sessions() and Doors(opened, me, session).may_append() is None
+
+    def holder(self, session: SessionId) -> Host:
+        """The one device that may go on with it, as soon as one may: asserts that at no time there are two."""
+        found: list[Host] = []
+
+        def one() -> bool:
+            found[:] = [host for host in (self.laptop, self.desktop) if self.may(host, session)]
+            assert len(found) < 2, f"it may go on at {[host.name for host in found]}"
+            return bool(found)
+
+        until(one, SECONDS)
+        return found[0]
+
+    def told(self) -> str:
+        """How all handoffs stand that are not over."""
+        return "; ".join(
+            f"{host.name}: {one.session[:6]} {'source' if one.outgoing else 'target'} {one.stage}"
+            for host in (self.laptop, self.desktop)
+            for one in self.verbs(host, lambda control: control.transfers())
+            if not one.over
+        )
+
+    def rest(self) -> None:
+        """Wait until no handoff is under way at either."""
+        try:
+            until(lambda: self.over(self.laptop) and self.over(self.desktop), SECONDS)
+        except AssertionError as error:
+            raise AssertionError(self.told()) from error
+
+    def heads(self, host: Host, session: SessionId) -> int:
+        with at(host) as me, store.opened(me) as opened:
+            return len(sessions.view(opened, me, session).heads)
+
+    def transcript(self, host: Host, session: SessionId) -> bytes:
+        return self.verbs(host, lambda control: b"".join(control.transcript(session.hex())))
+
+    def ran(self, session: SessionId) -> list[str]:
+        """What its command left, at each place where it ran."""
+        found = set[Path]()
+        for host in (self.laptop, self.desktop):
+            with at(host) as me, store.opened(me) as opened:
+                if session in opened.sessions() and (noted := here.noted(opened, session)) is not None and noted.folder:
+                    found.add(noted.folder / "runs")
+        return [path.read_text() for path in sorted(found) if path.exists()]
+
+
+def _below(pid: int) -> list[int]:
+    """All processes below one."""
+    said = subprocess.run(["pgrep", "-P", str(pid)], capture_output=True, text=True).stdout.split()
+    return [each for one in said for each in (int(one), *_below(int(one)))]
+
+
+@pytest.fixture(scope="module")
+def both(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Two]:
+    if (why := laboratory.missing()) is not None:
+        pytest.skip(why)
+    laboratory.sweep()
+    net = Net(("laptop", "desktop"), tmp_path_factory.mktemp("stages"), None)
+    try:
+        for host, allowed in ((net["laptop"], ""), (net["desktop"], ', "bash"')):
+            model = script(host.folder / "script.jsonl", REPLIES)
+            (host.folder / "config").mkdir()
+            config = host.folder / "config" / "config.toml"
+            config.write_text(f'[model]\nname = "{model}"\n[policy]\nallow = ["glob"{allowed}]\n')
+            config.chmod(0o600)
+        pair(net, "laptop", "desktop")
+        yield Two(net)
+    finally:
+        net.close()
+
+
+@pytest.fixture(scope="module")
+def uncut(both: Two) -> bytes:
+    """The transcript of a session that was handed on with nothing in the way."""
+    both.ready()
+    session = both.begin()
+    telling = both.transfer(session)
+    assert telling.wait(SECONDS) == 0
+    until(lambda: finished(both, both.desktop, session), SECONDS)
+    return both.transcript(both.desktop, session)
+
+
+def finished(both: Two, host: Host, session: SessionId) -> bool:
+    return b"Done." in both.transcript(host, session)
+
+
+PLACES = tuple(
+    (side, stage)
+    for side in Side
+    for stage in Stage
+    if stage not in (Stage.NONE, Stage.ABORTED, Stage.SUPERSEDED)
+    and any(row.side is side and row.to is stage and Act.PERSIST in row.does for row in TABLE)
+)
+"""Every stage of either side that a handoff comes to on its way; those in which it is given up come of the others."""
+
+BACK = ("source killed", "target killed", "link cut")
+GONE = {
+    "target gone": [(Side.SOURCE, stage) for stage in (*PENDING, Stage.RELEASED)],
+    "source gone": [(Side.TARGET, stage) for stage in (*UNTAKEN, Stage.TAKEN)],
+}
+ALWAYS = {
+    (Side.SOURCE, Stage.READY, "source killed"),
+    (Side.TARGET, Stage.TAKEN, "target killed"),
+    (Side.SOURCE, Stage.RELEASED, "link cut"),
+}
+
+
+def _cases(*hows: tuple[Side, Stage, str]) -> list[Any]:
+    return [
+        pytest.param(
+            side, stage, how, id=f"{halting.place(side, stage)}, {how}",
+            marks=() if (side, stage, how) in ALWAYS else (pytest.mark.long,),
+        )
+        for side, stage, how in hows
+    ]  # fmt: skip
+
+
+@pytest.mark.parametrize(("side", "stage", "how"), _cases(*((*place, how) for place in PLACES for how in BACK)))
+def test_struck_at_any_stage_it_goes_on_at_exactly_one_place_without_a_person(
+    both: Two, uncut: bytes, side: Side, stage: Stage, how: str
+) -> None:
+    with struck(both, side, stage) as (session, telling):
+        halted = both.laptop if side is Side.SOURCE else both.desktop
+        gone = {"source killed": both.laptop, "target killed": both.desktop}.get(how)
+        if gone is None:
+            both.cut()
+            both.goes_on(halted)
+            until(lambda: not both_linked(both.laptop, both.desktop), SECONDS)
+            both.net.mend("laptop")
+        else:
+            both.kill(gone)
+            if gone is not halted:
+                both.goes_on(halted)
+            both.up(gone)
+        both.rest()
+        holder = both.holder(session)
+        assert holder is both.desktop or stage in (*PENDING, *UNTAKEN), "nothing is undone after the release"
+        if holder is both.laptop:
+            says_yes(both, holder, session)
+        settled(both, holder, session, uncut)
+        telling.kill()
+
+
+@pytest.mark.parametrize(
+    ("side", "stage", "how"), _cases(*((*place, how) for how, places in GONE.items() for place in places))
+)
+def test_where_a_device_is_gone_for_good_the_way_on_is_offered_and_works(
+    both: Two, uncut: bytes, side: Side, stage: Stage, how: str
+) -> None:
+    with struck(both, side, stage) as (session, telling):
+        stays, gone = (both.laptop, both.desktop) if how == "target gone" else (both.desktop, both.laptop)
+        both.kill(gone)
+        both.goes_on(stays)
+        if stays is both.laptop and stage in PENDING:
+            telling.send_signal(signal.SIGINT)
+            said = telling.communicate(timeout=SECONDS)[0]
+            assert telling.returncode not in (0, 1), said
+            until(lambda: both.over(both.laptop), SECONDS)
+        elif stays is both.laptop:
+            last = json.loads(telling.communicate(timeout=SECONDS)[0].splitlines()[-1])
+            assert last["status"] == 5 and f"hhd takeover {session.hex()[:4]}" in last["way"]
+            taken_over(both, stays, session)
+        elif stage in UNTAKEN:
+            taken_over(both, stays, session)
+        if stays is both.laptop:
+            says_yes(both, stays, session)
+        until(lambda: finished(both, stays, session), SECONDS)
+        assert both.ran(session) == ["x\n"], "once"
+        both.up(gone)
+        both.rest()
+        assert both.holder(session) is stays
+        settled(both, stays, session, uncut)
+
+
+@contextlib.contextmanager
+def struck(both: Two, side: Side, stage: Stage) -> Iterator[tuple[SessionId, subprocess.Popen[bytes]]]:
+    """A session on its way, whose handoff stands at a stage, and will stand there until the daemon goes on."""
+    both.ready()
+    both.sound = False
+    session = both.begin()
+    halted = both.laptop if side is Side.SOURCE else both.desktop
+    halting.order(halted.folder / "data", halting.place(side, stage))
+    telling = both.transfer(session)
+    until(lambda: _stopped(both.daemons[halted.name].pid), SECONDS)
+    assert (halted.folder / "data" / halting.HALTED).exists()
+    yield session, telling
+    telling.kill()
+    telling.communicate()
+    both.sound = True
+
+
+def _stopped(pid: int) -> bool:
+    return Path(f"/proc/{pid}/stat").read_text().rsplit(")", 1)[1].split()[0] == "T"
+
+
+def says_yes(both: Two, host: Host, session: SessionId) -> None:
+    """The person at a device whose policy asks says yes, and the session goes on."""
+    until(lambda: both.asks(host, session.hex()), SECONDS)
+    asked = json.loads(host.hhd("approve", session.hex(), "--json", check=False).stdout)
+    host.hhd("approve", session.hex(), "--shown", asked["shown"])
+    host.hhd("resume", session.hex(), "--detach")
+
+
+def taken_over(both: Two, host: Host, session: SessionId) -> None:
+    """`hhd takeover`, and what it says is to be done then."""
+    said = host.hhd("takeover", session.hex(), "--reason", "it is gone", "--yes", "--json", check=False)
+    assert said.returncode in (0, 5), said.stderr
+    if said.returncode == 5:
+        host.hhd("settle", session.hex(), "--did-not-run")
+    host.hhd("resume", session.hex(), "--detach")
+
+
+def settled(both: Two, holder: Host, session: SessionId, uncut: bytes) -> None:
+    """It went on to its end at `holder`, and there only; the transcript is that of an uncut run."""
+    until(lambda: finished(both, holder, session), SECONDS)
+    assert both.transcript(holder, session) == uncut
+    assert both.ran(session) == ["x\n"], "its command ran once, where it landed"
+    until(lambda: both.transcript(both.other(holder), session) == uncut, SECONDS)
+    assert both.heads(holder, session) == both.heads(both.other(holder), session) == 1
+    assert both.holder(session) is holder
+
+
+if sys.platform != "linux":
+    pytest.skip("needs namespaces", allow_module_level=True)
