@@ -138,6 +138,21 @@ def test_a_yes_to_what_was_shown_lets_it_run_and_only_once(laptop: Laptop, askin
     assert go(laptop, asking, Person(words=[])).end is End.WAITING and runs(laptop) == 1
 
 
+@pytest.mark.parametrize("how", ["did-not-run", "again"])
+def test_what_was_settled_and_needs_a_yes_is_approved_with_nobody_at_it(
+    laptop: Laptop, doubtful: Any, how: str
+) -> None:
+    """It waited for a yes that could not be given: first settle it, was said, and it was."""
+    verbs, name = control(laptop), doubtful.hex()
+    verbs.settle(name, None, how=how)
+    laptop.rules = {"allow": []}
+    ended = go(laptop, doubtful)
+    assert ended.status == 3 and "your yes" in ended.sentence and runs(laptop) == 0
+    verbs.decide(name, None, shown=verbs.asked(name).shown, agreed=True)
+    go(laptop, doubtful)
+    assert runs(laptop) == 1
+
+
 def test_a_no_reaches_the_agent_with_its_message(laptop: Laptop, asking: Any) -> None:
     verbs, name = control(laptop), asking.hex()
     asked = verbs.asked(name)

@@ -97,7 +97,7 @@ class Pending:
 
     def _asked(self, run: Run, effect: int | None) -> tuple[Entry, Asked]:
         entry = self._entry(run.session.standing.journal.pending, effect)
-        if _doubtful(entry):
+        if _doubtful(entry) and Words(store=self.store, session=self.session).settlement(entry) is None:
             raise RefusedError(
                 f"{self._name} waits with effect {entry.index}, which may have run; say what happened first: hhd "
                 f"settle {self.session.hex()[:ID_SHOWN]}."
