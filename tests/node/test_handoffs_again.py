@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+import threading
 from collections.abc import Iterator
 from pathlib import Path
 from unittest import mock
@@ -17,7 +18,7 @@ from hhd.node import handoff_admission, handoff_again, handoff_journal, handoff_
 from hhd.node.ended import End
 from hhd.node.handoff_again import Again
 from hhd.node.handoff_going import Going
-from hhd_protocol.handoff import Stage
+from hhd_protocol.handoff import Offer, Stage
 from hhd_protocol.ids import SessionId
 
 pytestmark = needs_agent
@@ -43,6 +44,10 @@ def waiting(laptop: Device) -> SessionId:
 
 
 async def _never(_: Going) -> None:
+    await asyncio.Event().wait()
+
+
+async def _silent(_: Going, __: Offer) -> None:
     await asyncio.Event().wait()
 
 
@@ -72,6 +77,42 @@ async def _killed_once_taken(two: list[Device], session: SessionId, seconds: flo
 def test_a_session_that_was_taken_and_not_begun_is_begun_by_the_next_daemon_alone(two: list[Device]) -> None:
     session = waiting(two[0])
     assert asyncio.run(_killed_once_taken(two, session, 60)) == [session]
+
+
+def test_a_slow_store_is_asked_once_at_a_time_about_a_handoff_that_nobody_answers(two: list[Device]) -> None:
+    """Twenty handoffs stood still so: each look was another one's for the store to do first, and came sooner."""
+    session, asked, open_again = waiting(two[0]), list[Going](), threading.Event()
+
+    async def go() -> None:
+        with (
+            mock.patch.object(handoff_again, "AGAIN_SECONDS", -1.0),
+            mock.patch.object(handoff_again, "LOOK_SECONDS", 0),
+        ):
+            async with house(two) as home:
+                site = home.sites["laptop"]
+                home.sites["desktop"].handoffs.turns.acts.check = _silent  # type: ignore[method-assign]
+                moving = asyncio.create_task(site.transfer(session, "desktop"))
+                await until(lambda: [one.stage for one in handoff_journal.unfinished(two[0].store)] == [Stage.OFFERED])
+                slow = asyncio.create_task(site.lanes.looking.do(open_again.wait))
+                watch = site.handoffs.turns.watch
+
+                async def watched(going: Going) -> None:
+                    asked.append(going)
+                    await watch(going)
+
+                site.handoffs.turns.watch = watched  # type: ignore[method-assign]
+                try:
+                    await until(lambda: bool(asked))
+                    for _ in range(100):
+                        await asyncio.sleep(0)
+                    assert len(asked) == 1
+                finally:
+                    open_again.set()
+                await slow
+                await until(lambda: len(asked) > 1)  # The positive control.
+                moving.cancel()
+
+    asyncio.run(go())
 
 
 def test_a_daemon_that_does_not_go_on_after_its_start_is_noticed(two: list[Device]) -> None:

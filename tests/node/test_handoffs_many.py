@@ -7,6 +7,7 @@ import contextlib
 import random
 import time
 from collections import Counter
+from dataclasses import dataclass
 from pathlib import Path
 from unittest import mock
 
@@ -111,13 +112,32 @@ def test_of_five_hundred_faulty_handoffs_all_arrive_or_are_undone(tmp_path: Path
 
 
 async def _settled(home: House, made: dict[str, Device]) -> None:
-    """Wait until nothing is under way; however slow the machine is, something has to come further meanwhile."""
-    last, moved = "", time.monotonic()
+    """Wait until nothing is under way."""
+    stall, told = Stall(), ""
     while not _quiet(home, made):
-        if (told := _told(home, made)) != last:
-            last, moved = told, time.monotonic()
-        assert time.monotonic() < moved + STUCK_SECONDS, told
+        before, told = told, _told(home, made)
+        why = stall.why(time.monotonic(), time.process_time(), came_further=told != before)
+        assert not why, f"{why}: {told}"
         await asyncio.sleep(0.05)
+
+
+@dataclass
+class Stall:
+    """Whether what comes no further stands still, or has no turn on a machine that is busy with others: who stands
+    still uses no processor time at all, or as much as it gets and to no end."""
+
+    at: tuple[float, float] | None = None
+
+    def why(self, now: float, used: float, *, came_further: bool) -> str:
+        """Why it is a stall, "" while it is none; `now` and `used`: of the clock, and processor time of ours."""
+        if came_further or self.at is None:
+            self.at = now, used
+        waited, spent = now - self.at[0], used - self.at[1]
+        if waited > STUCK_SECONDS and spent < waited / 100:
+            return f"nothing was done for {waited:.0f} s"
+        if spent > STUCK_SECONDS:
+            return f"{spent:.0f} s of work came to nothing"
+        return ""
 
 
 def _told(home: House, made: dict[str, Device]) -> str:
@@ -140,6 +160,15 @@ def _quiet(home: House, made: dict[str, Device]) -> bool:
     return all(not handoff_journal.unfinished(one.store) for one in made.values()) and all(
         not going.busy for site in home.sites.values() for going in site.handoffs.turns.goings.values()
     )
+
+
+def test_a_stall_is_told_from_a_machine_that_is_slow() -> None:
+    """The positive control of what ends the long test."""
+    slow, still, busy = Stall(), Stall(), Stall()
+    for second in range(1000):
+        assert not slow.why(second, second / 20, came_further=second % 500 == 0)
+        still_why, busy_why = still.why(second, 0, came_further=False), busy.why(second, second, came_further=False)
+        assert bool(still_why) == bool(busy_why) == (second > STUCK_SECONDS)
 
 
 def test_a_session_that_two_devices_may_go_on_with_is_noticed(tmp_path: Path) -> None:
