@@ -39,7 +39,7 @@ def part(me: Identity, peers: Peers, workers: Workers) -> Syncing:
         workers=workers,
         opened=opened,
         random=os.urandom,
-        frugal=frugal.Frugal(battery=chosen.spare_battery).why,
+        frugal=frugal.Frugal(battery=chosen.spare_battery, metered=chosen.spare_metered).why,
         session_bytes_max=chosen.session_bytes_max or None,
     )
 

@@ -87,6 +87,7 @@ LINKS_KEYS: Mapping[str, Key] = {
 SYNC_KEYS: Mapping[str, Key] = {
     "session_bytes_max": Key(kind=int, default=0, meaning="taken of one session from others (0: any)", most=2**60),
     "spare_battery": Key(kind=bool, default=True, meaning="on battery, send content together twice a minute"),
+    "spare_metered": Key(kind=bool, default=True, meaning="the same on a metered network, where the system says so"),
 }
 """The table `[sync]`."""
 
@@ -188,6 +189,7 @@ class SyncConfig:
 
     session_bytes_max: int
     spare_battery: bool
+    spare_metered: bool
 
 
 @dataclass(frozen=True, kw_only=True)

@@ -13,7 +13,7 @@ import asyncio
 import contextlib
 import logging
 import time
-from collections import deque
+from collections import Counter, deque
 from collections.abc import AsyncIterator, Awaitable, Callable, Iterable
 from dataclasses import dataclass, field
 from typing import Protocol, TypeVar
@@ -145,6 +145,8 @@ class Syncing:
         self._worked = time.monotonic()
         self._looked, self._look_cost = time.monotonic(), 0.0
         self._noted = time.monotonic()
+        self._waited_for: Counter[DeviceId] = Counter()
+        """Devices that somebody waits for to have all of a session."""
         self.trouble = ""
         self.wished: list[Callable[[], None]] = []
         """Called when a wish was written into the shared document."""
@@ -231,11 +233,11 @@ class Syncing:
             self._say_around()
             await self._act(self._engine.woke)
         self._clocks = now
+        self._coalesce()
         while self._noticed:
             session = next(iter(self._noticed))
             del self._noticed[session]
             await self._act(lambda session=session: self._engine.noticed(session))  # type: ignore[misc]
-        self._coalesce()
         due = self._engine.deadline_ms()
         if due is not None and around.now_ms() >= due:
             await self._act(self._engine.ticked)
@@ -382,7 +384,7 @@ class Syncing:
                 way.messages.append(raw)
                 way.stir.set()
         for peer in out.content:
-            if (way := self._ways.get(peer)) is not None and not self._coalescing():
+            if (way := self._ways.get(peer)) is not None and (peer in self._waited_for or not self._coalescing()):
                 way.content.set()
         for peer, why in out.cuts:
             log.warning("the link to device %s is cut: %s", device_text(peer), why)
@@ -439,7 +441,17 @@ class Syncing:
 
         `deadline`: of the loop's clock; raises TimeoutError after it.
         """
+        self._waited_for[device] += 1  # Who moves a session does not wait for content to go together.
+        try:
+            await self._wait_synced(session, device, deadline)
+        finally:
+            self._waited_for[device] -= 1
+            self._waited_for += Counter()  # Without those that nobody waits for.
+
+    async def _wait_synced(self, session: SessionId, device: DeviceId, deadline: float | None) -> None:
         async with asyncio.timeout_at(deadline):
+            if (way := self._ways.get(device)) is not None:
+                way.content.set()
             await self._act(lambda: self._engine.noticed(session))
             while not await self.fresh(session, device):
                 with contextlib.suppress(TimeoutError):

@@ -27,7 +27,7 @@ _APPLIES = "It holds from now on, for what begins now; sessions that run keep wh
 _AT_START = {
     "store": ("free_bytes_min", "bytes_max"),
     "identity": ("keyring",),
-    "sync": ("session_bytes_max", "spare_battery"),
+    "sync": ("session_bytes_max", "spare_battery", "spare_metered"),
 }
 """What the daemon, or a part of it, uses as it was when it started."""
 
