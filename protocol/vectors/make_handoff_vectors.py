@@ -79,6 +79,15 @@ MESSAGES: dict[str, AnyMessage | AnyAside] = {
     "rehearsed": Rehearsed(**_A, head=HEAD),
     "begun": Begun(**_A, runs=True, notes=("its files are elsewhere",)),
     "told": Told(**_A, stage="released", sentence="it is released", way="wait", over=False, status=0),
+    "told with notes": Told(
+        **_A,
+        stage="acknowledged",
+        sentence="it is there",
+        way="",
+        over=True,
+        status=0,
+        notes=("its files are elsewhere",),
+    ),
 }
 
 _R = {"transfer": TRANSFER, "session": SESSION, "peer": PEER}

@@ -299,6 +299,20 @@ def test_the_vectors_are_of_every_message_and_the_spec_has_a_rule_for_each() -> 
         assert re.search(rf"^{kind} +=", SPEC, re.M), kind
 
 
+def test_a_word_without_notes_is_as_it_was_before_there_were_any_and_has_one_encoding() -> None:
+    raw = decode(bytes.fromhex(VECTORS["messages"]["told"]))
+    assert isinstance(raw, list) and isinstance(raw[4], dict) and "notes" not in raw[4]
+    with pytest.raises(FormatError):
+        handoff.decode_message(encode([*raw[:4], {**raw[4], "notes": []}]))
+    with pytest.raises(FormatError):
+        handoff.decode_message(encode([*raw[:4], {**raw[4], "notes": "one"}]))
+    begun = decode(bytes.fromhex(VECTORS["messages"]["begun"]))
+    assert isinstance(begun, list) and isinstance(begun[4], dict)
+    with pytest.raises(FormatError):  # The others' fields are all there, always.
+        handoff.decode_message(encode([*begun[:4], {"runs": True}]))
+    assert handoff.bounded("/home/\udcff") == "/home/?"
+
+
 def test_the_bounds_in_the_spec_are_those_of_the_code() -> None:
     assert f"{limits.HANDOFF_MESSAGE_BYTES_MAX:,} bytes" in SPEC
     assert f"{limits.HANDOFF_TEXT_BYTES_MAX:,} bytes, a list {limits.HANDOFF_NAMES_MAX}" in SPEC

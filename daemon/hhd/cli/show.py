@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING
 import click
 
 from hhd.app import peering, sessions
-from hhd.base.text import short
+from hhd.base.text import short, visible
 from hhd.cli import telling
 from hhd.cli.telling import JSON, SESSION
 
@@ -51,6 +51,9 @@ def command(session: str, head: str | None, full: bool, as_json: bool) -> None:
             told.append(f"  shown at {telling.brief(found.head)}")
         if found.heads > 1:
             told.append(f"  {found.heads} heads compete; see: hhd heads {telling.brief(found.session)}")
+        if found.handed is not None:
+            told.append(f"  since it was handed on between this device and {telling.device(found.handed)}:")
+            told += [f"    {visible(note, one_line=True)}" for note in found.notes]
         if found.suspects:
             places = telling.count(found.suspects, "place")
             told.append(

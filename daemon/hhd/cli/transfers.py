@@ -34,6 +34,7 @@ def command(with_over: bool, as_json: bool) -> None:
         ]
         if one.why:
             lines.append(f"  {visible(one.why, one_line=True)}")
+        lines += [f"  {visible(note, one_line=True)}" for note in one.notes]
         if one.way:
             lines.append(f"  {visible(one.way, one_line=True)}")
         telling.lines(lines)

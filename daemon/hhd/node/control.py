@@ -57,10 +57,11 @@ class ControlService:
 
     def show(self, name: str, *, head: str | None = None) -> Shown:
         """Return where a session stands, at its main head or at `head`."""
-        from hhd.node import findings
+        from hhd.node import findings, handoff_notes
         from hhd.node.answers.shown import Shown
 
         found = self._session(name)
+        handed, notes = handoff_notes.last(self.store, found.id)
         at = self._head(found, head)
         token = None
         if at is not None and (signed := self.store.checkpoint(at).signed()) is not None:
@@ -80,6 +81,8 @@ class ControlService:
             turns=found.turns,
             folder=found.folder,
             suspects=findings.count(self.store, found.id),
+            handed=None if handed is None else self._devices.shown(handed),
+            notes=notes,
         )
 
     def transcript(self, name: str, *, head: str | None = None, start: int = 0) -> Iterator[bytes]:

@@ -134,7 +134,8 @@ class Acts:
         begun = Begun(transfer=transfer, session=session, runs=runs, notes=tuple(map(handoff.bounded, notes)))
         await self._ways.send(going.peer, begun)
         going.calm.set()
-        await self._ways.store(lambda control: handoff_steps.opened(control.store, transfer))
+        peer = going.peer
+        await self._ways.store(lambda control: handoff_steps.opened(control.store, transfer, session, peer, notes))
 
     async def clean(self, going: Going) -> None:
         """Close the records, once the session was begun."""

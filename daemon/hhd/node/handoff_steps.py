@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING
 
@@ -12,6 +13,7 @@ from hhd.node import (
     denials,
     handing_on,
     handoff_journal,
+    handoff_notes,
     here,
     naming,
     registry,
@@ -248,9 +250,11 @@ def is_opened(store: Store, transfer: TransferId) -> bool:
     return store.rows.get("handoff", _OPENED, transfer) is not None
 
 
-def opened(store: Store, transfer: TransferId) -> None:
-    """Note that."""
-    store.rows.put("handoff", _OPENED, transfer, b"\x01")
+def opened(store: Store, transfer: TransferId, session: SessionId, peer: DeviceId, notes: Sequence[str]) -> None:
+    """Note that, and what is otherwise than it was at `peer`, or could not be done."""
+    with store.transaction():
+        store.rows.put("handoff", _OPENED, transfer, b"\x01")
+        handoff_notes.keep(store, transfer, session, peer, notes)
 
 
 def bring(store: Store, me: Identity, session: SessionId, called: str) -> Applied | None:

@@ -12,8 +12,9 @@ from collections.abc import Callable
 
 from hhd.base import log
 from hhd.base.errors import UserError
-from hhd.node import handoff_steps
+from hhd.node import handoff_journal, handoff_notes, handoff_steps
 from hhd.node.answers.handoff import Moved
+from hhd.node.control import ControlService
 from hhd.node.handing_on import BeatenError, MovedError, NotYetError
 from hhd.node.handoff_acts import Acts
 from hhd.node.handoff_going import Going, now_ms, why_of
@@ -162,6 +163,7 @@ class Turns:
 
     def begun(self, peer: DeviceId, message: Begun) -> None:
         """The target of a handoff says that what it took runs there, or why not."""
+        self._ways.soon(self._keep_notes(peer, message))
         going = self._leaving.get(message.transfer)
         if going is None or (going.peer, going.session) != (peer, message.session):
             return
@@ -176,6 +178,19 @@ class Turns:
         going.calm.set()
         self._tell(going, moved(going, self._ways.names(going.peer)))
 
+    async def _keep_notes(self, peer: DeviceId, message: Begun) -> None:
+        """Keep what a target says for who looks later; it is not in the way of who watches now."""
+
+        def keep(control: ControlService) -> None:
+            record = handoff_journal.last(control.store, message.transfer)
+            if record is not None and (record.side, record.peer, record.session) == (
+                Side.SOURCE, peer, message.session,
+            ):  # fmt: skip
+                handoff_notes.keep(control.store, record.transfer, record.session, peer, message.notes)
+
+        with contextlib.suppress(UserError, OSError):
+            await self._ways.store(keep)
+
     def _tell(self, going: Going, step: Moved) -> None:
         for queue in going.watching:
             queue.put_nowait(step)
@@ -188,6 +203,7 @@ class Turns:
                 way=step.way,
                 over=step.over,
                 status=step.status,
+                notes=tuple(map(handoff.bounded, step.notes)) if step.over else (),
             )
             self._ways.soon(self._ways.send(going.asker, said))
 

@@ -156,6 +156,7 @@ class Wishes:
                 session=message.session.hex(),
                 stage=message.stage,
                 sentence=message.sentence,
+                notes=message.notes,
                 over=message.over,
                 status=message.status if message.status in range(6) else 1,
                 way=message.way,

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from hhd.node import handoff_journal, listing
+from hhd.node import handoff_journal, handoff_notes, listing
 from hhd.node.answers.transferred import Transferred
 from hhd.node.devices import Devices
 from hhd.node.refused import short
@@ -43,6 +43,7 @@ def told(store: Store, devices: Devices, record: Record) -> Transferred:
         why=record.why,
         way=_way(record),
         at_ms=record.at_ms,
+        notes=handoff_notes.of(store, record.transfer),
     )
 
 

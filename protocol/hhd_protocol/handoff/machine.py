@@ -323,5 +323,5 @@ class _About:
 
 
 def bounded(text: str) -> str:
-    """`text`, cut to what a message or a record takes."""
-    return text.encode()[:HANDOFF_TEXT_BYTES_MAX].decode(errors="ignore")
+    """`text`, cut to what a message or a record takes; lone surrogates, as names of files may have, are "?"."""
+    return text.encode(errors="replace")[:HANDOFF_TEXT_BYTES_MAX].decode(errors="ignore")

@@ -193,7 +193,10 @@ class Please(Aside):
 
 @dataclass(frozen=True, kw_only=True)
 class Told(Aside):
-    """How a handoff that was asked for with `please` stands, for showing; `status`: how it ended, once it is over."""
+    """How a handoff that was asked for with `please` stands, for showing; `status`: how it ended, once it is over.
+
+    `notes`: what is otherwise than it was, once it is over. Those that were written before there were any have none.
+    """
 
     kind = "told"
     stage: str
@@ -201,6 +204,7 @@ class Told(Aside):
     way: str = ""
     over: bool = False
     status: int = 0
+    notes: tuple[str, ...] = ()
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -247,6 +251,8 @@ def encode_message(message: AnyMessage | AnyAside) -> bytes:
         for field in fields(message)
         if field.name not in _COMMON
     }
+    if isinstance(message, Told) and not message.notes:  # As it was before there were any: then older hhd reads it.
+        del said["notes"]
     raw = encode([VERSION, _name(type(message)), message.transfer, message.session, said])
     decode_message(raw)
     return raw
@@ -261,8 +267,11 @@ def decode_message(raw: bytes) -> AnyMessage | AnyAside:
             kind = _KINDS.get(name)
             if version != VERSION or kind is None:
                 raise FormatError("a handoff message of no kind that there is")
-            given: dict[Value, Value] = {**said, "transfer": transfer, "session": session}
-            if len(given) != len(said) + 2:
+            if kind is Told and said.get("notes") == []:
+                raise FormatError("a handoff message says that there are no notes")
+            later: dict[Value, Value] = {"notes": []} if kind is Told else {}
+            given: dict[Value, Value] = {**later, **said, "transfer": transfer, "session": session}
+            if len(given) != len(later.keys() | said.keys()) + 2:
                 raise FormatError("a handoff message names its handoff twice")
             message = cast(AnyMessage | AnyAside, mapping.from_value(kind, given))
             _insist(message)

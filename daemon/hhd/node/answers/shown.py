@@ -26,3 +26,6 @@ class Shown:
     folder: str
     suspects: int = 0
     """Places that look as if they held a credential."""
+    handed: Device | None = None
+    """The other device of the last handoff that left something otherwise, which `notes` say."""
+    notes: tuple[str, ...] = ()

@@ -13,7 +13,8 @@ class Transferred:
 
     `continuity`: whether the state arrived whole, `ownership`: who holds the token, in a sentence each. `why`: how it
     ended, "" where that is plain. `way`: what to do next, a command or a sentence, "" for nothing. `at_ms`: when it
-    came to this stage, by this device's clock.
+    came to this stage, by this device's clock. `notes`: what is otherwise at the target than it was, or could not be
+    done there.
     """
 
     transfer: str
@@ -28,3 +29,4 @@ class Transferred:
     why: str
     way: str
     at_ms: int
+    notes: tuple[str, ...] = ()
