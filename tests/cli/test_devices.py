@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+from collections.abc import Iterator
 from dataclasses import replace
 from typing import Any
 
@@ -13,6 +14,7 @@ from tests.node.lines import made, turn
 
 from hhd.app import peering, syncing
 from hhd.cli import run
+from hhd.cli.keyboard import Keyboard
 from hhd.node import listing
 from hhd.node import store as door
 from hhd.node.answers.peers import Peer
@@ -123,12 +125,30 @@ def test_unpairing_says_what_was_there_and_who_was_added(own: None, capfd: pytes
     assert "Put out: desktop" in said(capfd, "devices")
 
 
-def test_nothing_is_put_out_without_a_yes(own: None, capfd: pytest.CaptureFixture[str]) -> None:
+def test_nothing_is_put_out_without_a_yes(
+    own: None, capfd: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
+) -> None:
     paired()
-    said(capfd, "unpair", "desktop", status=1)
+    answers: Iterator[str | None] = iter((None, None, "no", "y"))
+    monkeypatch.setattr(Keyboard, "line", lambda self, prompt: next(answers))
+    shown = said(capfd, "unpair", "deskt", status=3)
+    assert "Nobody agreed" in shown and device_text(DESKTOP.id) in shown, "it is said which one is meant"
     said(capfd, "unpair", "desktop", "--json", status=2)
-    said(capfd, "devices", "refound", status=1)
+    shown = said(capfd, "devices", "refound", status=3)
+    assert "Nobody agreed" in shown and "desktop" in shown
     assert len(told(capfd, "devices")["members"]) == 3
+    said(capfd, "unpair", "desktop", status=3)
+    assert "is put out" in said(capfd, "unpair", "desktop")
+    assert len(told(capfd, "devices")["members"]) == 2
+
+
+def test_a_device_that_there_is_not_is_said_before_anything_is_asked(
+    own: None, capfd: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    paired()
+    monkeypatch.setattr(Keyboard, "line", lambda self, prompt: pytest.fail("nothing is to be asked"))
+    shown = said(capfd, "unpair", "destkop", status=3)
+    assert "no device 'destkop'" in shown and "Put it out?" not in shown
 
 
 def test_a_device_does_not_put_itself_out_and_begins_anew_instead(own: None, capfd: pytest.CaptureFixture[str]) -> None:

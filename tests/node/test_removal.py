@@ -4,27 +4,31 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 from dataclasses import replace
+from unittest import mock
 
 import pytest
 from tests.node import lines
-from tests.node.lines import DESKTOP, Apart, apart, made, service, turn
+from tests.node.circles import identity
+from tests.node.lines import DESKTOP, Apart, apart, device, made, service, turn
 
 from hhd.base.errors import RefusedError
-from hhd.node import registry
+from hhd.node import handoff_journal, registry, removal
 from hhd.node import store as door
 from hhd.store.check import Check
 from hhd.store.errors import BusyError
+from hhd.store.freshness import Fresh, Reached
 from hhd.store.locks import Lock
 from hhd.store.store import Store
 from hhd_protocol import lineage
 from hhd_protocol.bodies import IntentBody, TombstoneBody
-from hhd_protocol.ids import Incarnation, SessionId, Sha256
+from hhd_protocol.handoff import Record, Side, Stage
+from hhd_protocol.ids import Incarnation, SessionId, Sha256, TransferId
 from hhd_protocol.lineage import Signed
 
 
 @pytest.fixture
 def store(monkeypatch: pytest.MonkeyPatch) -> Iterator[Store]:
-    lines.grouped(monkeypatch)
+    lines.grouped(monkeypatch, removal)
     with door.opened() as opened:
         yield opened
         assert Check(opened, read_data=True).run().findings == []
@@ -50,6 +54,33 @@ def test_removing_here_leaves_no_tombstone_and_nothing_else(store: Store, both: 
     assert store.checkpoint_ids(both.made.id) == []
     with pytest.raises(RefusedError, match="no session"):
         verbs.removal("the parser")
+
+
+def test_it_is_said_first_what_no_other_device_has(store: Store, both: Apart) -> None:
+    verbs = service(store)
+    assert verbs.removal("the parser").warnings == (), "there is no other device to have it"
+    store.freshness.note_devices([device(DESKTOP), identity("tower").id])
+    (none,) = verbs.removal("the parser").warnings
+    assert none == "No other device has anything of it, as far as they said."
+    count = store.checkpoints_count(both.made.id)
+    for had, words in ((count - 1, "its last checkpoint"), (count - 2, "its last 2 checkpoints")):
+        store.freshness.put(both.made.id, Fresh(0, {0: Reached(had), 1: Reached(1)}))
+        assert verbs.removal("the parser").warnings == (f"No other device has {words}, as far as they said.",)
+    assert verbs.removal("the parser", everywhere=True).warnings == (), "then it is to be nowhere"
+    store.freshness.put(both.made.id, Fresh(0, {0: Reached(0), 1: Reached(count)}))
+    assert verbs.removal("the parser").warnings == ()
+
+
+def test_at_a_source_that_released_it_is_said_what_its_copy_is_for(store: Store, both: Apart) -> None:
+    verbs = service(store)
+    given = {"transfer": TransferId(bytes(16)), "session": both.made.id, "peer": device(DESKTOP), "side": Side.SOURCE}
+    released = Record(**given, stage=Stage.RELEASED, head=both.here, release=b"r")
+    with mock.patch.object(handoff_journal, "unfinished", lambda _: [released]):
+        (warning,) = verbs.removal("the parser").warnings
+    assert "released to desktop, which has not said that it took it" in warning and "hhd takeover" in warning
+    taken = Record(**given | {"side": Side.TARGET}, stage=Stage.TAKEN, head=both.here, release=b"r")
+    with mock.patch.object(handoff_journal, "unfinished", lambda _: [taken]):
+        assert verbs.removal("the parser").warnings == ()
 
 
 def test_removing_here_leaves_the_wish_to_have_no_copy_until_it_is_taken_back(store: Store, both: Apart) -> None:

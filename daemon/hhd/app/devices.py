@@ -9,6 +9,7 @@ from typing import TYPE_CHECKING, TypeVar
 from hhd.app import sessions
 
 if TYPE_CHECKING:
+    from hhd.node.answers.device import Device
     from hhd.node.answers.group import Allowed, Gathering, Named, Refounded, Unpaired
     from hhd.node.answers.syncing import Syncings
     from hhd.node.group_verbs import GroupVerbs
@@ -65,6 +66,13 @@ def unpair(name: str) -> Unpaired:
     from hhd.node.answers.group import Unpaired
 
     return _done("unpair", Unpaired, lambda verbs: verbs.unpair(name), name=name)
+
+
+def meant(name: str) -> Device:
+    """The member that `name` means, and nothing is done to it."""
+    from hhd.node.answers.device import Device
+
+    return _done("device_meant", Device, lambda verbs: verbs.meant(name), changes=False, name=name)
 
 
 def refound() -> Refounded:

@@ -7,8 +7,10 @@ from typing import TYPE_CHECKING
 import click
 
 from hhd.app import devices, peering
+from hhd.base.errors import RefusedError
 from hhd.base.text import short
 from hhd.cli import flows, telling
+from hhd.cli.agreeing import agreed
 from hhd.cli.telling import JSON
 
 if TYPE_CHECKING:
@@ -73,8 +75,9 @@ def refound(yes: bool, as_json: bool) -> None:
         found = devices.gathering()
         others = [telling.device(telling_of(one)) for one in found.members if not one.here]
         if others:
-            click.echo(f"These are put out: {', '.join(others)}.", err=True)
-        click.confirm("Begin anew, of this device alone?", abort=True, err=True)
+            telling.lines([f"These are put out: {', '.join(others)}."])
+        if not agreed("Begin anew, of this device alone?", as_json=as_json):
+            raise RefusedError("Nobody agreed, so nothing was changed; --yes does it without asking.")
     done = devices.refound()
     if as_json:
         telling.as_object(done)

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import json
-import sys
 from typing import TYPE_CHECKING
 
 import click
@@ -12,6 +11,7 @@ from hhd.app import daemons
 from hhd.base.errors import RefusedError, UsageError
 from hhd.base.text import visible
 from hhd.cli import telling
+from hhd.cli.agreeing import agreed
 from hhd.cli.telling import JSON
 
 if TYPE_CHECKING:
@@ -58,7 +58,7 @@ def _agreed_on(yes: bool, as_json: bool) -> Purge:
     shown = daemons.purge_shown()
     if not as_json:
         telling.lines(_would(shown))
-    if shown.paths and not yes and not _agreed(as_json):
+    if shown.paths and not yes and not agreed("Remove all of it?", as_json=as_json):
         raise RefusedError("Nobody agreed, so nothing was changed; --yes removes without asking.")
     return shown
 
@@ -73,16 +73,6 @@ def _would(shown: Purge) -> list[str]:
         )
     told += [f"Stays: {_line(one)}" for one in shown.left]
     return told
-
-
-def _agreed(as_json: bool) -> bool:
-    if as_json:
-        return False
-    from hhd.cli.keyboard import Keyboard
-    from hhd.cli.paint import Paper
-
-    answer = Keyboard(fd=0, paper=Paper.of(sys.stdout)).line("Remove all of it? y = yes, anything else = no: ")
-    return answer is not None and answer.strip().lower() in ("y", "yes")
 
 
 def _line(text: object) -> str:

@@ -2,14 +2,15 @@
 
 from __future__ import annotations
 
-import sys
 from typing import TYPE_CHECKING
 
 import click
 
 from hhd.app import sessions
 from hhd.base.errors import RefusedError
+from hhd.base.text import visible
 from hhd.cli import telling
+from hhd.cli.agreeing import agreed
 from hhd.cli.telling import JSON, SESSION
 
 if TYPE_CHECKING:
@@ -32,7 +33,7 @@ def command(session: str, everywhere: bool, yes: bool, as_json: bool) -> None:
         shown = control.removal(session, everywhere=everywhere)
         if not as_json:
             telling.lines(_would(shown))
-        if not yes and not _agreed(as_json):
+        if not yes and not agreed("Remove it?", as_json=as_json):
             raise RefusedError("Nobody agreed, so nothing was removed; --yes removes without asking.")
         done = control.remove(shown)
     if as_json:
@@ -49,15 +50,5 @@ def _would(shown: Removal) -> list[str]:
         f"{telling.title(shown.title)}  {telling.brief(shown.session)}: to be removed {where}",
         f"  {telling.count(shown.checkpoints, 'checkpoint')}, {telling.count(shown.turns, 'turn')}, "
         f"{shown.bytes:,} bytes; {telling.count(len(shown.heads), 'head')}: {heads}{more}",
+        *(f"  {visible(warning, one_line=True)}" for warning in shown.warnings),
     ]
-
-
-def _agreed(as_json: bool) -> bool:
-    """Ask the person, whoever holds standard input; with --json nobody is asked."""
-    if as_json:
-        return False
-    from hhd.cli.keyboard import Keyboard
-    from hhd.cli.paint import Paper
-
-    answer = Keyboard(fd=0, paper=Paper.of(sys.stdout)).line("Remove it? y = yes, anything else = no: ")
-    return answer is not None and answer.strip().lower() in ("y", "yes")

@@ -11,6 +11,7 @@ from hhd.app import sessions
 from hhd.base.errors import Exit, RefusedError
 from hhd.base.text import visible
 from hhd.cli import telling
+from hhd.cli.agreeing import agreed
 from hhd.cli.telling import JSON, SESSION
 
 if TYPE_CHECKING:
@@ -33,7 +34,7 @@ def command(session: str, reason: str, head: str | None, yes: bool, as_json: boo
         shown = control.takeable(session, head=head)
         if not as_json:
             telling.lines(_would(shown))
-        if not yes and not _agreed(as_json):
+        if not yes and not agreed("Take it over?", as_json=as_json):
             raise RefusedError("Nobody agreed, so nothing was taken over; --yes does it without asking.")
         done = control.take_over(shown, reason)
     if as_json:
@@ -91,14 +92,3 @@ def _age(age_ms: int) -> str:
     if hours < 1:
         return f"{minutes:.0f} min"
     return f"{hours:.0f} h {minutes % 60:.0f} min" if days < 2 else f"{days:.0f} days"
-
-
-def _agreed(as_json: bool) -> bool:
-    """Ask the person, whoever holds standard input; with --json nobody is asked."""
-    if as_json:
-        return False
-    from hhd.cli.keyboard import Keyboard
-    from hhd.cli.paint import Paper
-
-    answer = Keyboard(fd=0, paper=Paper.of(sys.stdout)).line("Take it over? y = yes, anything else = no: ")
-    return answer is not None and answer.strip().lower() in ("y", "yes")

@@ -7,8 +7,9 @@ from typing import TYPE_CHECKING
 import click
 
 from hhd.app import devices
-from hhd.base.errors import UsageError
+from hhd.base.errors import RefusedError, UsageError
 from hhd.cli import telling
+from hhd.cli.agreeing import agreed
 from hhd.cli.telling import JSON
 
 if TYPE_CHECKING:
@@ -30,7 +31,11 @@ def command(name: str, yes: bool, as_json: bool) -> None:
     if not yes and as_json:
         raise UsageError("With --json nothing is asked; say --yes. Nothing was changed.")
     if not yes:
-        click.confirm(f"Put the device {telling.title(name)} out?", abort=True, err=True)
+        meant = devices.meant(name)
+        telling.lines([f"{telling.device(meant)} is to be put out of your devices.", f"    its id: {meant.id}"])
+        if not agreed("Put it out?", as_json=as_json):
+            raise RefusedError("Nobody agreed, so nothing was changed; --yes does it without asking.")
+        name = meant.id
     done = devices.unpair(name)
     if as_json:
         telling.as_object(done)

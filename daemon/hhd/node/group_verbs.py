@@ -9,6 +9,7 @@ from dataclasses import dataclass
 from hhd.base.errors import UsageError
 from hhd.identity.key import Identity
 from hhd.node import lagging, naming, registry
+from hhd.node.answers.device import Device
 from hhd.node.answers.group import Allowed, Gathering, Grouped, Named, Refounded, Unpaired
 from hhd.node.answers.syncing import Syncings
 from hhd.node.devices import Devices
@@ -76,6 +77,10 @@ class GroupVerbs:
             f"Two devices gave a different {one.what} without knowing of each other; say it again." for one in questions
         )
         return Named(device=self._known.shown(device), before=told.before, questions=sentences)
+
+    def meant(self, name: str) -> Device:
+        """Return the member that `name` means; raises UsageError, RefusedError."""
+        return self._known.shown(self._any(name))
 
     def unpair(self, name: str) -> Unpaired:
         """Put a device out; raises UsageError, RefusedError."""

@@ -6,6 +6,7 @@ from collections.abc import Awaitable, Callable
 from contextlib import AbstractContextManager
 from typing import TypeVar
 
+from hhd.node.answers.device import Device
 from hhd.node.answers.group import Allowed, Gathering, Named, Refounded, Unpaired
 from hhd.node.group_verbs import GroupVerbs
 from hhd.node.lanes import Lanes
@@ -28,6 +29,7 @@ class Grouping:
             "devices": Verb(self._devices, changes=False),
             "device_allow": Verb(self._allow, changes=True),
             "device_rename": Verb(self._rename, changes=True),
+            "device_meant": Verb(self._meant, changes=False),
             "unpair": Verb(self._unpair, changes=True),
             "refound": Verb(self._refound, changes=True),
         }
@@ -37,6 +39,9 @@ class Grouping:
 
     async def stop(self) -> None:
         """What is being done is done."""
+
+    async def _meant(self, name: str) -> Device:
+        return await self._lanes.looking.do(self._with(lambda verbs: verbs.meant(name)))
 
     async def _devices(self) -> Gathering:
         return await self._lanes.looking.do(self._with(lambda verbs: verbs.devices()))

@@ -10,22 +10,26 @@ work keeps that, and shows it (`protocol/spec/fencing.md`, Removal).
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
 from dataclasses import dataclass, replace
 
 from hhd.base.errors import RefusedError
 from hhd.identity.key import Identity
 from hhd.node import findings, handoff_journal, here, registry
 from hhd.node.answers.removal import Removal
+from hhd.node.devices import Devices
 from hhd.node.doors import Doors
 from hhd.node.lineages import Lineage
 from hhd.node.listing import Listed
+from hhd.node.members import members
 from hhd.node.refused import short
+from hhd.store.freshness import Reached
 from hhd.store.retention import session_bytes
 from hhd.store.store import Store
 from hhd_protocol import lineage as signing
 from hhd_protocol.bodies import TombstoneBody, covering
-from hhd_protocol.handoff import PENDING, UNTAKEN
+from hhd_protocol.crypto import device_text
+from hhd_protocol.handoff import PENDING, UNTAKEN, Side, Stage
 from hhd_protocol.ids import CheckpointId, Incarnation, SessionId, StatementId
 from hhd_protocol.limits import TOMBSTONE_HEADS_MAX
 
@@ -51,7 +55,29 @@ class Remover:
             turns=sum(body.turn for body in lineage.bodies.values() if body.parents),
             bytes=size,
             everywhere=everywhere,
+            warnings=tuple(self._warnings(listed.id, everywhere=everywhere)),
         )
+
+    def _warnings(self, session: SessionId, *, everywhere: bool) -> Iterator[str]:
+        """What removing it means besides, for a person who may not think of it."""
+        names = registry.device_names(self.store.shared)[0]
+        devices = Devices(me=self.me.id, members=members(self.store, self.me), names=names)
+        for record in handoff_journal.unfinished(self.store):
+            if record.session == session and (record.side, record.stage) == (Side.SOURCE, Stage.RELEASED):
+                peer = devices.named(record.peer) or device_text(record.peer)[:9]
+                yield (
+                    f"It is released to {peer}, which has not said that it took it. Until it does, what is here is "
+                    f"what hhd takeover {short(session)} would go on from, if {peer} never comes back."
+                )
+        places = self.store.freshness.places()
+        if places and not everywhere:
+            count, fresh = self.store.checkpoints_count(session), self.store.freshness.of(session)
+            lacks = min(count - fresh.reached.get(place, Reached()).had for place in places.values())
+            if lacks >= count > 0:
+                yield "No other device has anything of it, as far as they said."
+            elif lacks > 0:
+                last = "last checkpoint" if lacks == 1 else f"last {lacks} checkpoints"
+                yield f"No other device has its {last}, as far as they said."
 
     def remove(self, shown: Removal, session: SessionId, read: Callable[[], Lineage]) -> Removal:
         """Remove what `shown` said; durable when this returns. `read`: the session's lineage as it is by then.

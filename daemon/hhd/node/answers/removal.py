@@ -10,7 +10,7 @@ class Removal:
     """What removing a session destroys, or destroyed.
 
     `heads`: ids of its heads. `bytes`: of content that it uses; what forks share stays. `everywhere`: on the other
-    devices of this person too, when they hear of it.
+    devices of this person too, when they hear of it. `warnings`: what else it means, in sentences.
     """
 
     session: str
@@ -20,3 +20,4 @@ class Removal:
     turns: int
     bytes: int
     everywhere: bool
+    warnings: tuple[str, ...] = ()
