@@ -36,5 +36,5 @@ def command(with_over: bool, as_json: bool) -> None:
             lines.append(f"  {visible(one.why, one_line=True)}")
         lines += [f"  {visible(note, one_line=True)}" for note in one.notes]
         if one.way:
-            lines.append(f"  {visible(one.way, one_line=True)}")
+            lines.append(f"  next: {visible(one.way, one_line=True)}")
         telling.lines(lines)

@@ -7,6 +7,7 @@ from hhd.node.answers.transferred import Transferred
 from hhd.node.devices import Devices
 from hhd.node.refused import short
 from hhd.store.store import Store
+from hhd_protocol.crypto import device_text
 from hhd_protocol.handoff import OVER, Record, Side, Stage
 
 _CONTINUITY = {
@@ -29,7 +30,7 @@ def listed(store: Store, devices: Devices) -> list[Transferred]:
 def told(store: Store, devices: Devices, record: Record) -> Transferred:
     """Say how the handoff of `record` stands."""
     entry = listing.get(store, record.session)
-    peer = devices.named(record.peer)
+    peer = devices.named(record.peer) or f"device {device_text(record.peer)[:9]}"
     return Transferred(
         transfer=record.transfer.hex(),
         session=record.session.hex(),
@@ -41,7 +42,7 @@ def told(store: Store, devices: Devices, record: Record) -> Transferred:
         continuity=_CONTINUITY.get((record.side, record.stage), _over(record)),
         ownership=_ownership(record, peer),
         why=record.why,
-        way=_way(record),
+        way=_way(record, peer),
         at_ms=record.at_ms,
         notes=handoff_notes.of(store, record.transfer),
     )
@@ -66,19 +67,34 @@ def _ownership(record: Record, peer: str) -> str:
         case Stage.ABORTED:
             return "this device kept it" if outgoing else f"{peer} kept it"
         case Stage.SUPERSEDED:
-            return "this device had taken it before its store was put back" if record.denied else "a newer record says"
+            return (
+                "this device had taken it before its store was put back"
+                if record.denied
+                else "who a newer record names"
+            )
     return "this device has it" if outgoing else f"{peer} has it"
 
 
-def _way(record: Record) -> str:
+def _way(record: Record, peer: str) -> str:
+    """What to do next: something for each that is open, for one that is over only where there is."""
     name = short(record.session)
     match record.side, record.stage:
+        case Side.SOURCE, Stage.OFFERED:
+            return f"nothing to do: {peer} is being asked, and it goes on here meanwhile"
+        case Side.SOURCE, Stage.ADMITTED | Stage.STAGED:
+            return f"nothing to do: it goes on by itself while {peer} is linked, and is given up once its time is over"
+        case Side.SOURCE, Stage.READY:
+            return f"nothing to do: it is released to {peer} now, or goes on here"
         case Side.SOURCE, Stage.RELEASED:
-            return f"if the other device is gone, or never takes it: hhd takeover {name} --reason TEXT"
+            return f"it goes on once {peer} is back, or takes its file; if that never is: hhd takeover {name} --reason TEXT"
+        case Side.TARGET, Stage.ADMITTED | Stage.READY:
+            return f"nothing to do: {peer} sends the rest and hands it on, or keeps it"
         case Side.TARGET, Stage.TAKEN:
-            return f"hhd resume {name}"
+            return f"it goes on here by itself; if it does not: hhd resume {name}"
+        case _, Stage.ACKNOWLEDGED:
+            return "nothing to do: the handoff is being closed"
         case _, Stage.SUPERSEDED:
             return f"hhd takeover {name} --reason TEXT" if record.denied else f"hhd heads {name}"
         case Side.SOURCE, Stage.ABORTED:
-            return f"hhd resume {name}"
+            return f"if it does not run: hhd resume {name}"
     return ""
