@@ -17,7 +17,7 @@ from hhd.cli import run
 from hhd.cli.keyboard import Keyboard
 from hhd.node import listing
 from hhd.node import store as door
-from hhd.node.answers.peers import Peer
+from hhd.node.answers.peers import Around, Peer
 from hhd.node.answers.syncing import Flow, Held, Syncings
 from hhd.node.group import Membership
 from hhd_protocol.crypto import device_text
@@ -246,3 +246,22 @@ def test_without_a_daemon_it_is_said_what_others_lack(own: None, capfd: pytest.C
     assert (flow["device"], flow["linked"], flow["sent"]) == (device_text(DESKTOP.id), False, None), (
         "the phone has none"
     )
+
+
+def test_a_device_that_its_peers_do_not_let_in_is_told_what_that_means(
+    own: None, capfd: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    paired()
+    peer = Peer(
+        id=device_text(DESKTOP.id), name="desktop", role="full", linked=False, address="", seen_ms=5, ago_ms=5,
+        trouble="The other device does not know this one.", refuses=True,
+    )  # fmt: skip
+    monkeypatch.setattr(peering, "peers_now", lambda: (peer,))
+    words = "desktop does not let this device in: this one was put out there, or desktop has not heard yet"
+    shown = said(capfd, "devices")
+    assert words in shown and "hhd pair" in shown and "hhd devices refound" in shown
+    around = Around(peers=(peer,), fixed=(), listening=(), trouble="")
+    monkeypatch.setattr(peering, "around", lambda: around)
+    assert words in said(capfd, "peer", "list")
+    monkeypatch.setattr(peering, "peers_now", lambda: (replace(peer, refuses=False),))
+    assert "let this device in" not in said(capfd, "devices")

@@ -210,6 +210,29 @@ def test_a_device_that_is_put_out_loses_its_link_at_once_and_is_neither_dialled_
             await desktop.peers.transport.dial("laptop", 1, ident("laptop"))
         assert b"revoke desktop" not in desktop.circle.kept and served == [ident("desktop")]
 
+        async def refuses() -> dict[str, bool]:
+            return {peer.name: peer.refuses for peer in (await desktop.peers._peers()).peers}
+
+        assert await refuses() == {"laptop": True, "phone": False}, "its person is told, of who said so"
+        laptop.circle.kept.remove(b"revoke desktop")
+        await laptop.roll.refresh()
+        laptop.hears("desktop", nonce=b"11111111")
+        await desktop.linked("laptop")
+        await desktop.until(lambda: not desktop.peers._refusing)
+        assert await refuses() == {"laptop": False, "phone": False}
+
+    run(test)
+
+
+def test_a_device_that_is_away_or_another_one_is_not_said_to_refuse() -> None:
+    async def test(house: House) -> None:
+        laptop, desktop = await pair(house)
+        place = Place("desktop", desktop.port)
+        await laptop.until(lambda: laptop.shelf.book.met[ident("desktop")].places == (place,))
+        await desktop.end()
+        await laptop.until(lambda: bool(laptop.peers._troubles))
+        assert [peer.refuses for peer in (await laptop.peers._peers()).peers] == [False]
+
     run(test)
 
 

@@ -41,7 +41,8 @@ def command(context: click.Context, as_json: bool) -> None:
         for one in found.members
         for line in (*_lines(one, around.get(one.id)), *(f"    {more.strip()}" for more in stand.get(one.id, ())))
     ]
-    telling.lines([*lines, *_besides(found)])
+    refusing = [telling.device(telling_of(one)) for one in found.members if one.id in around and around[one.id].refuses]
+    telling.lines([*lines, *_besides(found), *telling.refused(refusing)])
 
 
 @command.command("allow")

@@ -59,6 +59,7 @@ def _tell(around: Around, as_json: bool) -> None:
             f"{_shown(one.name) or one.device[:9]} is there" if one.device else "none of your devices was found there"
         )
         lines.append(f"fixed {visible(one.address, one_line=True)}: {there}")
+    lines += telling.refused([_shown(peer.name) or peer.id[:9] for peer in around.peers if peer.refuses])
     if around.listening:
         lines.append(f"Others reach this device at port {around.listening[0].rpartition(':')[2]}.")
     if around.trouble:

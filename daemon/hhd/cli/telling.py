@@ -102,6 +102,17 @@ def linked_last(seen_ms: int, ago_ms: int | None) -> str:
     return f"last linked {age(ago_ms)} ago"
 
 
+def refused(names: list[str]) -> list[str]:
+    """What a device is told whose peers do not let it in; `names`: of these peers, none for nothing to tell."""
+    if not names:
+        return []
+    who, do, have = (names[0], "does", "has") if len(names) == 1 else (", ".join(names), "do", "have")
+    return [
+        f"{who} {do} not let this device in: this one was put out there, or {who} {have} not heard yet that it is a "
+        "member. See hhd devices there. To come back: hhd pair on both; to go on alone: hhd devices refound."
+    ]
+
+
 def count(number: int, noun: str) -> str:
     """A number with its noun."""
     return f"{number:,} {noun}{'' if number == 1 else 's'}"

@@ -82,6 +82,8 @@ class Peers:
         self._lane = Lane("addresses")
         self._links = Links(roll, self)
         self._troubles: dict[DeviceId | Place, str] = {}
+        self._refusing: set[DeviceId] = set()
+        """Devices that did not let this one in, and were not linked since."""
         self._seen: dict[DeviceId, int] = {}
         """When devices were linked last, by a clock that nobody sets and that counts sleep."""
         self._stir, self._wanted = asyncio.Event(), asyncio.Event()
@@ -304,6 +306,8 @@ class Peers:
         except LinkError as error:
             outcome = _OUTCOMES.get(error.why, Outcome.SILENT)
             self._troubles[dial.device or dial.place] = str(error)
+            if dial.device is not None and error.why is Why.REFUSED:
+                self._refusing.add(dial.device)  # Said under its key: the handshake proved that before.
             return
         finally:
             self._machine.ended(dial, outcome, self._now())
@@ -333,6 +337,7 @@ class Peers:
     def settled(self, device: DeviceId) -> None:
         """As `Told.settled`."""
         self._troubles.pop(device, None)
+        self._refusing.discard(device)
         self._note_soon(self._book.meeting(device, None, self._now_ms()))
 
     def lost(self, device: DeviceId, *, used: bool) -> None:
@@ -403,6 +408,7 @@ class Peers:
             seen_ms=self._now_ms() if link is not None else 0 if met is None else met.seen_ms,
             ago_ms=0 if link is not None else self._ago_ms(device, 0 if met is None else met.seen_ms),
             trouble="" if link is not None else self._troubles.get(device, ""),
+            refuses=link is None and device in self._refusing,
         )
 
     def _ago_ms(self, device: DeviceId, seen_ms: int) -> int | None:

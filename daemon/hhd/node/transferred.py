@@ -86,7 +86,8 @@ def _way(record: Record, peer: str) -> str:
         case Side.SOURCE, Stage.READY:
             return f"nothing to do: it is released to {peer} now, or goes on here"
         case Side.SOURCE, Stage.RELEASED:
-            return f"it goes on once {peer} is back, or takes its file; if that never is: hhd takeover {name} --reason TEXT"
+            way = f"hhd takeover {name} --reason TEXT"
+            return f"it goes on once {peer} is back, or takes its file; if that never is: {way}"
         case Side.TARGET, Stage.ADMITTED | Stage.READY:
             return f"nothing to do: {peer} sends the rest and hands it on, or keeps it"
         case Side.TARGET, Stage.TAKEN:

@@ -11,7 +11,7 @@ class Peer:
 
     `seen_ms`: when it was linked last, 0 for never; now, while it is linked. `ago_ms`: how long ago that was by this
     device's own clock, None where that cannot be said: the clock was set since. `trouble`: why it could not be linked
-    when that was tried last, "" if it could.
+    when that was tried last, "" if it could. `refuses`: it proved who it is, and did not let this device in.
     """
 
     id: str
@@ -22,6 +22,7 @@ class Peer:
     seen_ms: int
     ago_ms: int | None
     trouble: str
+    refuses: bool = False
 
 
 @dataclass(frozen=True, kw_only=True)
