@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING
 from hhd.app import peering
 
 if TYPE_CHECKING:
-    from collections.abc import Iterator
+    from collections.abc import Callable, Iterator
 
     from hhd.identity.key import Identity
     from hhd.node.answers.syncing import Followed, FreshnessOf, Syncings
@@ -50,6 +50,21 @@ def status() -> Syncings:
 
     with peering.asking() as daemon:
         return daemon.ask("sync_status", Syncings, changes=False)
+
+
+def gone_over() -> Callable[[], tuple[int, int]]:
+    """Return what says, each time it is asked, how many bytes went over since the first time, and of how many."""
+    begun: list[tuple[int, int]] = []
+
+    def asked() -> tuple[int, int]:
+        flows = [flow for flow in status().flows if flow.linked]
+        done = sum((flow.sent or 0) + (flow.received or 0) for flow in flows)
+        left = sum(flow.bytes for flow in flows)
+        if not begun:
+            begun.append((done, left))
+        return done - begun[0][0], begun[0][1]
+
+    return asked
 
 
 def watch() -> Iterator[Syncings]:

@@ -2,12 +2,14 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING
+import sys
+from dataclasses import replace
+from typing import TYPE_CHECKING, Any
 
 import click
 
 from hhd.app import syncing
-from hhd.cli import flows, telling
+from hhd.cli import flows, progress, telling
 from hhd.cli.telling import JSON
 
 if TYPE_CHECKING:
@@ -34,12 +36,36 @@ def command(session: str | None, pause: bool, resume: bool, follow: bool, as_jso
     if pause or resume:
         now = syncing.pause(pause)
     elif follow:
-        for now in syncing.watch():
-            telling.as_object(now) if as_json else telling.lines([*_lines(now), ""])
+        _follow(as_json)
         return
     else:
         now = syncing.status()
     telling.as_object(now) if as_json else telling.lines(_lines(now))
+
+
+def _follow(as_json: bool) -> None:
+    """Tell what changes; at a terminal bytes alone are a line in place, with how fast they go over."""
+    line, rate, before = progress.Line(sys.stderr), progress.Rate(), None
+    try:
+        for now in syncing.watch():
+            if as_json:
+                telling.as_object(now)
+                continue
+            gone = sum((flow.sent or 0) + (flow.received or 0) for flow in now.flows)
+            speed, left = rate.of(gone), sum(flow.bytes for flow in now.flows if flow.linked)
+            words = replace(now, wanted=0, flows=tuple(replace(one, **_NUMBERS) for one in now.flows))
+            if line.shows and words == before:
+                line.show(f"{telling.size(left)} to go, {telling.size(int(speed))}/s")
+                continue
+            before = words
+            line.clear()
+            telling.lines([*_lines(now), ""])
+    finally:
+        line.clear()
+
+
+_NUMBERS: dict[str, Any] = {"sent": 0, "received": 0, "behind": 0, "checkpoints": 0, "bytes": 0, "waiting": 0}
+"""What changes all the time while content goes over."""
 
 
 def _lines(now: Syncings) -> list[str]:

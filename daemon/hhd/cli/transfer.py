@@ -2,16 +2,17 @@
 
 from __future__ import annotations
 
+import contextlib
 import sys
 from pathlib import Path
 from typing import TYPE_CHECKING
 
 import click
 
-from hhd.app import handoffs
+from hhd.app import handoffs, syncing
 from hhd.base.errors import Exit, UsageError
 from hhd.base.text import visible
-from hhd.cli import telling
+from hhd.cli import progress, telling
 from hhd.cli.telling import JSON, SESSION
 from hhd.cli.typed import typed
 
@@ -63,14 +64,17 @@ def command(
         _to_file(session, device, file, force, as_json)
         return
     last: Moved | None = None
-    for moved in handoffs.transfer(
+    steps = handoffs.transfer(
         session, device, cancel_running=cancel_running, dry_run=dry_run, deadline_ms=int((deadline or 0) * 1000)
-    ):
-        last = moved
-        if as_json:
-            telling.as_object(moved)
-        else:
-            _tell(moved)
+    )
+    with progress.beside(syncing.gone_over()) if not as_json else contextlib.nullcontext() as line:
+        for moved in steps:
+            last = moved
+            if line is None:
+                telling.as_object(moved)
+            else:
+                line.clear()
+                _tell(moved)
     if last is None:
         sys.exit(Exit.UNEXPECTED)
     if last.status:
