@@ -57,6 +57,7 @@ MESSAGES: dict[str, AnyMessage | AnyAside] = {
             remotes=("ssh://git.test/repo",),
             root=b"r" * 20,
             formats=("guest-abi 1", "workspace 1"),
+            named=("npm",),
         ),
     ),
     "offer of a session without a folder": Offer(

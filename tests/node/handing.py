@@ -11,7 +11,7 @@ from typing import Any
 
 from tests.node.two import Device, brought
 
-from hhd.base.errors import UserError
+from hhd.base.errors import RefusedError, UserError
 from hhd.node import here
 from hhd.node.answers.handoff import Moved
 from hhd.node.control import ControlService
@@ -22,7 +22,7 @@ from hhd.transports.link import Channel, Link, LinkError
 from hhd.transports.loopback import LoopbackTransport, Network
 from hhd.transports.stream import Own
 from hhd_protocol import live
-from hhd_protocol.ids import DeviceId, SessionId
+from hhd_protocol.ids import CheckpointId, DeviceId, SessionId
 
 INSTANCE = b""
 """What an instance of a daemon begins with: set to another word, the next daemon that comes up is another one."""
@@ -39,6 +39,10 @@ class Site:
     handlers: dict[str, Callable[[Channel, Link], Awaitable[None]]] = field(default_factory=dict)
     attending: list[Callable[[Link], Awaitable[None]]] = field(default_factory=list)
     started: list[SessionId] = field(default_factory=list)
+    readied: list[SessionId] = field(default_factory=list)
+    unreadied: list[SessionId] = field(default_factory=list)
+    does_not_load: str | None = None
+    """Why no program loads here."""
     told: list[live.State] = field(default_factory=list)
     sleeping: set[SessionId] = field(default_factory=set)
     runs: set[SessionId] = field(default_factory=set)
@@ -115,6 +119,14 @@ class Site:
         self.runs.add(session)
         await self.house.on_start(self, session)
         return True
+
+    async def ready(self, session: SessionId, head: CheckpointId) -> None:
+        self.readied.append(session)
+        if self.does_not_load is not None:
+            raise RefusedError(self.does_not_load)
+
+    def unready(self, session: SessionId) -> None:
+        self.unreadied.append(session)
 
     async def pause(self, session: SessionId, *, soft: bool = False) -> live.State | None:
         self.soft.append(soft)

@@ -15,7 +15,7 @@ from tests.node.test_run import GLOB
 from tests.node.two import Device, devices
 
 from hhd.base.errors import RefusedError
-from hhd.node import handoff_admission, handoff_again, handoff_steps, handoff_wishes, sessions
+from hhd.node import handoff_admission, handoff_again, handoff_steps, handoff_turns, handoff_wishes, sessions
 from hhd.node.ended import End
 from hhd.store.errors import FullStoreError
 from hhd_protocol.handoff import Stage
@@ -147,6 +147,59 @@ def test_what_cannot_run_there_is_refused_before_anything_is_touched_and_says_wh
     asyncio.run(go())
     assert laptop.main(asking) == before and owner(laptop, asking) == laptop.me.id.hex()
     assert desktop.store.sessions() == []
+
+
+def test_a_program_that_does_not_load_there_is_no_pause_too_much_it_is_given_up_and_goes_on_here(
+    three: list[Device], asking: SessionId
+) -> None:
+    laptop, desktop, _ = three
+
+    async def go() -> None:
+        async with house(three) as home:
+            laptop_, desktop_ = home.sites["laptop"], home.sites["desktop"]
+            laptop_.runs.add(asking)
+            desktop_.does_not_load = "The session's memory is not the same once it is loaded here."
+            moved = await laptop_.transfer(asking, "desktop")
+            assert moved[-1].stage == "aborted" and moved[-1].status == 4, moved
+            await until(lambda: laptop_.started == [asking])
+            await until(lambda: asking in desktop_.unreadied)
+            assert desktop_.started == []
+            desktop_.does_not_load = None
+            assert (await laptop_.transfer(asking, "desktop"))[-1].status == 0
+            assert asking in desktop_.readied
+
+    asyncio.run(go())
+    assert owner(laptop, asking) == desktop.me.id.hex()
+
+
+def test_who_waits_hears_that_it_runs_there_or_after_some_time_that_nobody_says_so(
+    three: list[Device], asking: SessionId
+) -> None:
+    async def go() -> None:
+        async with house(three) as home:
+            laptop, desktop = home.sites["laptop"], home.sites["desktop"]
+            begins = asyncio.Event()
+
+            async def begun(site: Site, session: SessionId) -> None:
+                if site is desktop:
+                    await begins.wait()
+
+            home.on_start = begun
+            moving = asyncio.create_task(laptop.transfer(asking, "desktop"))
+            await until(lambda: stages(three[0], asking) == ["cleaned"] and asking in desktop.started)
+            assert not moving.done(), "it is taken, and does not run yet"
+            begins.set()
+            assert (await moving)[-1].status == 0 and (await moving)[-1].notes == ()
+            begins.clear()
+            await until(lambda: stages(three[1], asking) == ["cleaned"])
+            home.on_start = lambda site, session: begins.wait()
+            with mock.patch.object(handoff_turns, "BEGIN_SECONDS", 0.05):
+                back = await desktop.transfer(asking, "laptop")
+            assert back[-1].over and back[-1].status == 0
+            assert back[-1].notes == ("laptop has not said yet that it runs.",)
+            begins.set()
+
+    asyncio.run(go())
 
 
 def test_what_stands_in_the_way_is_said_before_anything_begins(three: list[Device], asking: SessionId) -> None:

@@ -13,23 +13,42 @@ from pathlib import Path
 from hhd.base.errors import RefusedError, UserError
 from hhd.identity.key import Identity
 from hhd.node import here, listing, sessions
+from hhd.node.looked import Looked
 from hhd.node.workspaces import Applied, Workspaces
 from hhd.store.captures import capture_ref
 from hhd.store.store import Store
 from hhd_protocol.ids import CheckpointId, SessionId
 
 
-def bring(store: Store, me: Identity, session: SessionId, *, called: str = "") -> Applied | None:
-    """Make the files of the main head of `session` appear, and note where; None where it has none captured.
+def look(store: Store, me: Identity, session: SessionId, *, called: str = "") -> Looked | None:
+    """Look at the folder in which `bring` would make the files of `session` appear; None where there is nothing yet.
 
-    `called`: what its folder is called elsewhere. Raises UserError, with nothing changed.
+    Raises UserError where it cannot be told what is there.
     """
     main = sessions.view(store, me, session).main
     if main is None or capture_ref(store.checkpoint(CheckpointId(main)).workspace) is None:
         return None
     noted = here.noted(store, session)
     mapped = None if noted is None else noted.folder
-    applied = Workspaces(store=store, me=me).bring(session.hex(), mapped, called=called or _called(mapped))
+    return Workspaces(store=store, me=me).look(session.hex(), mapped, called=called or _called(mapped))
+
+
+def bring(
+    store: Store, me: Identity, session: SessionId, *, called: str = "", looked: Looked | None = None
+) -> Applied | None:
+    """Make the files of the main head of `session` appear, and note where; None where it has none captured.
+
+    `called`: what its folder is called elsewhere. `looked`: what was found in the folder shortly before. Raises
+    UserError, with nothing changed.
+    """
+    main = sessions.view(store, me, session).main
+    if main is None or capture_ref(store.checkpoint(CheckpointId(main)).workspace) is None:
+        return None
+    noted = here.noted(store, session)
+    mapped = None if noted is None else noted.folder
+    applied = Workspaces(store=store, me=me).bring(
+        session.hex(), mapped, called=called or _called(mapped), looked=looked
+    )
     with store.transaction():
         note = noted or here.Note(place=None)
         here.note(store, session, replace(note, folder=Path(applied.folder)))

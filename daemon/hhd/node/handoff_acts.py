@@ -17,7 +17,7 @@ from hhd.node.handoff_ways import Ways
 from hhd.transports.link import LinkError
 from hhd_protocol import handoff
 from hhd_protocol.errors import FormatError
-from hhd_protocol.handoff import Act, Begun, Event, Happening, Offer
+from hhd_protocol.handoff import Act, Begun, Event, Happening, Offer, Side, Stage
 
 
 class Acts:
@@ -63,6 +63,7 @@ class Acts:
             return
         event = Event(what=Happening.FIT, where=fit.where, notes=fit.notes, at_ms=now_ms())
         await self._happen(going, event)
+        self.rehearsal.begin(going, offer.head, asked=False)  # Where all of that is here already, most of it is done.
 
     async def stage(self, going: Going) -> None:
         """Bring the target what it lacks, once."""
@@ -102,12 +103,11 @@ class Acts:
 
     async def load(self, going: Going) -> None:
         """Load what arrived, and compare it with what was named."""
-        session, head = going.session, going.one.head
+        head = going.one.head
         assert head is not None
         if going.rehearsing is not None:
             await asyncio.wait([going.rehearsing])
-        if going.loaded != head:
-            await self._ways.read(lambda control: handoff_steps.load(control.store, session, head))
+        await self.rehearsal.load(going, head)
         await self._happen(going, Event(what=Happening.LOADED, head=head, at_ms=now_ms()))
 
     async def open(self, going: Going) -> None:
@@ -116,7 +116,7 @@ class Acts:
         notes, runs = [], True
         try:
             brought = await self._ways.store(
-                lambda control: handoff_steps.bring(control.store, control.me, session, going.called)
+                lambda control: handoff_steps.bring(control.store, control.me, session, going.called, going.looked)
             )
             if brought is not None and brought.instead:
                 log.warn("handoff_files_elsewhere", session=session.hex(), transfer=transfer.hex())
@@ -139,6 +139,8 @@ class Acts:
 
     async def clean(self, going: Going) -> None:
         """Close the records, once the session was begun."""
+        if going.one.side is Side.TARGET and going.one.stage in (Stage.ABORTED, Stage.SUPERSEDED):
+            self._ways.workers.unready(going.session)
         if (opening := going.busy.get(Act.OPEN)) is not None:
             await asyncio.wait([opening])
         await self._happen(going, Event(what=Happening.CLEANED, at_ms=now_ms()))

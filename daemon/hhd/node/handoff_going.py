@@ -6,11 +6,15 @@ import asyncio
 import time
 from dataclasses import dataclass, field
 from pathlib import Path
+from typing import TYPE_CHECKING
 
 from hhd.node.answers.handoff import Moved
 from hhd_protocol import handoff
 from hhd_protocol.handoff import Act, Handoff, Record
 from hhd_protocol.ids import CheckpointId, DeviceId, SessionId, TransferId
+
+if TYPE_CHECKING:
+    from hhd.node.looked import Looked
 
 DEADLINE_SECONDS = 600.0
 """Until a handoff that is not released yet is given up, unless a person said otherwise."""
@@ -32,6 +36,8 @@ class Going:
     rehearsing: asyncio.Task[None] | None = None
     loaded: CheckpointId | None = None
     """At the target: what was loaded and compared already."""
+    looked: Looked | None = None
+    """At the target: what was found in the folder that its files are to appear in."""
     calm: asyncio.Event = field(default_factory=asyncio.Event)
     """Set once the session runs on: what else is to be said of it no longer takes time from that."""
     until: float = 0.0

@@ -143,10 +143,10 @@ class Heard:
                 self._turns.acts.rehearsal.answered(message)
             case Begun():
                 self._turns.begun(peer, message)
-            case Rehearse(session=session):
+            case Rehearse(session=session, head=head):
                 going = self._turns.goings.get(message.transfer)
                 if going is not None and (going.peer, going.session) == (peer, session):
-                    self._turns.acts.rehearsal.begin(going, message)
+                    self._turns.acts.rehearsal.begin(going, head, asked=True)
 
     async def _asked_by(self, peer: DeviceId, please: Please) -> None:
         """Another device of this person wants a session that this one has at the device `to`."""

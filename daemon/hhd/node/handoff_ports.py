@@ -8,7 +8,7 @@ from typing import Protocol
 
 from hhd.transports.link import Channel, Link
 from hhd_protocol import live
-from hhd_protocol.ids import DeviceId, SessionId
+from hhd_protocol.ids import CheckpointId, DeviceId, SessionId
 
 
 class Peering(Protocol):
@@ -39,6 +39,15 @@ class Running(Protocol):
 
     async def start(self, session: SessionId, folder: Path | None = None, model: str | None = None) -> bool:
         """Run a session; False where it runs already. Raises UserError."""
+
+    async def ready(self, session: SessionId, head: CheckpointId) -> None:
+        """Have a process wait for a session, its program loaded as it stands at `head`, nothing of it run.
+
+        Raises UserError where the program does not load here, or is another then.
+        """
+
+    def unready(self, session: SessionId) -> None:
+        """It does not come after all."""
 
     async def pause(self, session: SessionId, *, soft: bool = False) -> live.State | None:
         """Pause a session, durable when this returns; `soft`: an effect that runs is waited for."""

@@ -56,23 +56,39 @@ class Rehearsal:
 
     # At the target
 
-    def begin(self, going: Going, message: Rehearse) -> None:
-        """Make ready for a run from the head that is named, beside everything else."""
-        if going.one.side is not Side.TARGET or going.one.stage not in UNTAKEN or going.rehearsing is not None:
-            return
-        going.rehearsing = self._ways.begin(self._rehearsed(going, message))
+    def begin(self, going: Going, head: CheckpointId, *, asked: bool) -> None:
+        """Make ready for a run from `head`, beside everything else; `asked`: the source waits to hear of it."""
+        if going.one.side is Side.TARGET and going.one.stage in UNTAKEN:
+            before, going.rehearsing = going.rehearsing, None
+            going.rehearsing = self._ways.begin(self._rehearsed(going, head, before, asked))
 
-    async def _rehearsed(self, going: Going, message: Rehearse) -> None:
+    async def _rehearsed(
+        self, going: Going, head: CheckpointId, before: asyncio.Task[None] | None, asked: bool
+    ) -> None:
+        if before is not None:
+            await asyncio.wait([before])
         try:
-            await self._make_ready(going, message.head)
+            await asyncio.gather(self.load(going, head), self._look(going))
         except (UserError, OSError, FormatError) as error:  # It is met again, and told, when it counts.
-            log.fault("handoff_rehearsal", error, session=going.session.hex(), transfer=going.transfer.hex())
-        finally:
-            going.rehearsing = None
-        done = Rehearsed(transfer=going.transfer, session=going.session, head=message.head)
-        await self._ways.send(going.peer, done)
+            if asked:
+                log.fault("handoff_rehearsal", error, session=going.session.hex(), transfer=going.transfer.hex())
+        if asked:
+            done = Rehearsed(transfer=going.transfer, session=going.session, head=head)
+            await self._ways.send(going.peer, done)
 
-    async def _make_ready(self, going: Going, head: CheckpointId) -> None:
+    async def load(self, going: Going, head: CheckpointId) -> None:
+        """Read all of `head`, and have its program loaded; raises UserError where either is not as it should be."""
+        if going.loaded == head:
+            return
         session = going.session
         await self._ways.read(lambda control: handoff_steps.load(control.store, session, head))
+        await self._ways.workers.ready(session, head)
         going.loaded = head
+
+    async def _look(self, going: Going) -> None:
+        """See what is in the folder that its files are to appear in."""
+        session, called = going.session, going.called
+        if going.looked is None:
+            going.looked = await self._ways.read(
+                lambda control: handoff_steps.look(control.store, control.me, session, called)
+            )

@@ -48,6 +48,7 @@ from hhd_protocol.statements import Record as Ownership
 
 if TYPE_CHECKING:
     from hhd.node.handoff_admission import Fit
+    from hhd.node.looked import Looked
     from hhd.node.workspaces import Applied
 
 _OPENED = b"opened"
@@ -257,11 +258,18 @@ def opened(store: Store, transfer: TransferId, session: SessionId, peer: DeviceI
         handoff_notes.keep(store, transfer, session, peer, notes)
 
 
-def bring(store: Store, me: Identity, session: SessionId, called: str) -> Applied | None:
+def look(store: Store, me: Identity, session: SessionId, called: str) -> Looked | None:
+    """As `bringing.look`."""
+    from hhd.node import bringing
+
+    return bringing.look(store, me, session, called=called)
+
+
+def bring(store: Store, me: Identity, session: SessionId, called: str, looked: Looked | None = None) -> Applied | None:
     """As `bringing.bring`."""
     from hhd.node import bringing  # With all of workspace: most that a daemon does has no use for it.
 
-    return bringing.bring(store, me, session, called=called)
+    return bringing.bring(store, me, session, called=called, looked=looked)
 
 
 def folder_of(store: Store, session: SessionId) -> Path | None:

@@ -66,13 +66,14 @@ def stored(
     stop: StopFlag,
     settle: Settle | None = None,
     environ: Mapping[str, str] | None = None,
+    here: Here | None = None,
 ) -> Iterator[Run]:
     """The session `session` of the store, held and ready to be driven, as `opened` has a capsule.
 
     `folder`: None for the one where it last was at work on this device. `environ`: what its commands get a part of,
-    None: of this process's. Raises UserError where it cannot be driven.
+    None: of this process's. `here`: what this device brings, found before. Raises UserError where it cannot be driven.
     """
-    here = here_with(model, environ)
+    here = here or here_with(model, environ)
     where = folder or _folder(store, session)
     with _at_work(where, face) as workspace, StoredSession(store, me, session) as one:
         keeper = one.keeper

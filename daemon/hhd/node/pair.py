@@ -71,6 +71,19 @@ class Start:
 
 
 @dataclass(frozen=True, kw_only=True)
+class Prepare:
+    """The first message to one that is to wait: load the program of `session` as it stands at `head`, and run nothing.
+
+    `Start` comes next, once the session is this device's, or nothing. `config`, `model`: as there.
+    """
+
+    session: bytes
+    head: bytes
+    config: bytes | None
+    model: str | None
+
+
+@dataclass(frozen=True, kw_only=True)
 class Say:
     """A person said something."""
 
@@ -98,6 +111,13 @@ class Turn:
 
 
 # From the worker
+
+
+@dataclass(frozen=True, kw_only=True)
+class Prepared:
+    """What `Prepare` asks for is done, or `problem` says why it cannot be."""
+
+    problem: str = ""
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -160,11 +180,11 @@ class Over:
     ways: tuple[str, ...]
 
 
-ToWorker = Start | Say | Answer | Alone | Pause | Turn
-FromWorker = Opened | Beat | Stepped | Wants | Gives | Heard | Granted | Over | live.Event
+ToWorker = Prepare | Start | Say | Answer | Alone | Pause | Turn
+FromWorker = Prepared | Opened | Beat | Stepped | Wants | Gives | Heard | Granted | Over | live.Event
 
-_TO = {kind.__name__.lower(): kind for kind in (Start, Say, Answer, Alone, Pause, Turn)}
-_OWN = (Opened, Beat, Stepped, Wants, Gives, Granted, Over, Heard)
+_TO = {kind.__name__.lower(): kind for kind in (Prepare, Start, Say, Answer, Alone, Pause, Turn)}
+_OWN = (Prepared, Opened, Beat, Stepped, Wants, Gives, Granted, Over, Heard)
 _FROM: dict[str, type[Any]] = {kind.__name__.lower(): kind for kind in _OWN} | live.KINDS
 
 

@@ -22,16 +22,18 @@ import threading
 import time
 from collections import deque
 from collections.abc import Callable, Iterator, Mapping
+from dataclasses import replace
 from pathlib import Path
 from typing import TypeVar
 
 from hhd.base import config
 from hhd.base.errors import Exit, UserError
 from hhd.effects.approvals import Answer, Choice, Question
-from hhd.node import leftovers, opening, pair, workbench
+from hhd.node import leftovers, opening, pair, rehearsing, workbench
 from hhd.node.ended import End, Ended, Settle
 from hhd.node.pair import Over, Start
-from hhd.node.run import Run
+from hhd.node.rehearsing import Prepared
+from hhd.node.run import Here, Run
 from hhd.runtime.outcomes import StopFlag
 from hhd.store.errors import BusyError
 from hhd_protocol import live
@@ -62,9 +64,17 @@ def main(connected: socket.socket) -> None:
     """Be the worker at this end of the pair: drive the session that the daemon names, and return."""
     end = pair.End(connected)
     messages = end.heard()
-    start = next(messages, None)
-    if not isinstance(start, Start):
-        return
+    with contextlib.ExitStack() as kept:
+        start, bench = next(messages, None), None
+        if isinstance(start, pair.Prepare):
+            bench = rehearsing.prepared(end, start, kept)
+            start = next(messages, None) if bench is not None else None
+        if isinstance(start, Start):
+            _begun(end, messages, start, bench)
+
+
+def _begun(end: pair.End, messages: Iterator[pair.ToWorker], start: Start, bench: Prepared | None) -> None:
+    """Drive the session to its end, and say what that is; `bench`: what was made ready for it."""
     stop = StopFlag()
     signal.signal(signal.SIGTERM, lambda *_: stop.set())  # Until the run catches it.
     for number in (signal.SIGINT, signal.SIGHUP):
@@ -73,7 +83,7 @@ def main(connected: socket.socket) -> None:
     threading.Thread(target=face.listen_to, args=(messages,), daemon=True, name="hhd listens").start()
     threading.Thread(target=face.beat, daemon=True, name="hhd beats").start()
     try:
-        over = _over(_driven(face, start, stop))
+        over = _over(_driven(face, start, stop, bench))
     except UserError as error:
         over = Over(end="failed", status=int(error.exit), effect="", sentence=str(error), ways=())
     except Exception as error:  # noqa: BLE001  The end of this process: what is known of it goes to the person.
@@ -83,7 +93,7 @@ def main(connected: socket.socket) -> None:
     end.say(over)
 
 
-def _driven(face: _Face, start: Start, stop: StopFlag) -> Ended:
+def _driven(face: _Face, start: Start, stop: StopFlag, ready: Prepared | None) -> Ended:
     if start.config is not None:
         config.hold(start.config)
     environ = dict(os.environ if start.environment is None else start.environment)
@@ -91,20 +101,33 @@ def _driven(face: _Face, start: Start, stop: StopFlag) -> Ended:
         for name in MODEL_VARIABLES:
             os.environ.pop(name, None)
         os.environ.update(start.model_environment)
-    with workbench.opened() as bench:
+    with contextlib.nullcontext(ready.bench) if ready is not None else workbench.opened() as bench:
         bench.store.database.gate = face.writing
-        return _run(bench, face, start, stop, environ)
+        here = None if ready is None else replace(ready.here, environ=environ)
+        return _run(bench, face, start, stop, environ, here)
 
 
-def _run(bench: workbench.Workbench, face: _Face, start: Start, stop: StopFlag, environ: Mapping[str, str]) -> Ended:
-    with _held(bench, start, face, stop, environ) as run:
+def _run(
+    bench: workbench.Workbench,
+    face: _Face,
+    start: Start,
+    stop: StopFlag,
+    environ: Mapping[str, str],
+    here: Here | None,
+) -> Ended:
+    with _held(bench, start, face, stop, environ, here) as run:
         face.opened(run)
         return run.go()
 
 
 @contextlib.contextmanager
 def _held(
-    bench: workbench.Workbench, start: Start, face: _Face, stop: StopFlag, environ: Mapping[str, str]
+    bench: workbench.Workbench,
+    start: Start,
+    face: _Face,
+    stop: StopFlag,
+    environ: Mapping[str, str],
+    here: Here | None,
 ) -> Iterator[Run]:
     """The session, once no other process has it any more."""
     end = time.monotonic() + start.patience_ms / 1000
@@ -119,6 +142,7 @@ def _held(
             stop=stop,
             settle=None if start.settle is None else Settle(how=start.settle[0], output=start.settle[1]),
             environ=environ,
+            here=here,
         )
         try:
             run = stored.__enter__()

@@ -26,12 +26,13 @@ from hhd.node.naming import ID_SHOWN
 from hhd.node.relay_ports import Elsewhere
 from hhd.node.service import Verb
 from hhd.node.should_run import Note
+from hhd.node.spares import Spares
 from hhd.node.store_access import StoreAccess
 from hhd.node.turns import Turns
 from hhd.node.watching import LOOK_SECONDS, Watching
 from hhd.store.errors import MissingError
 from hhd_protocol import live
-from hhd_protocol.ids import SessionId
+from hhd_protocol.ids import CheckpointId, SessionId
 
 Open = Callable[[], AbstractContextManager[ControlService]]
 
@@ -66,6 +67,7 @@ class Workers:
         self._linger_seconds = LINGER_SECONDS if linger_seconds is None else linger_seconds
         self._goings: dict[SessionId, Going] = {}
         self._forks = Forks()
+        self._spares = Spares(self._forks)
         self._turns = {False: Turns(), True: Turns(at_once=1)}
         """To compute, and to write to the store."""
         self._watching = watching or Watching()
@@ -202,6 +204,21 @@ class Workers:
             await going.rested.wait()  # Before it is said that it does not run, it is written that it should not.
             raise
 
+    async def ready(self, session: SessionId, head: CheckpointId) -> None:
+        """Have a process wait for a session that comes to this device, with its program loaded as it stands at `head`.
+
+        Raises UserError where the program does not load here, or is another then.
+        """
+        if self._stopping or ((going := self._goings.get(session)) is not None and going.worker is not None):
+            return
+        model = config.load().model.name
+        order = pair.Prepare(session=session, head=head, config=config.held(), model=None)
+        await self._spares.ready(order, with_model=not model.startswith("scripted:"))
+
+    def unready(self, session: SessionId) -> None:
+        """It does not come after all."""
+        self._spares.drop(session)
+
     async def pause(self, session: SessionId, *, soft: bool = False) -> live.State | None:
         """Pause a session, durable when this returns; how it is then, None where it did not run here.
 
@@ -324,7 +341,9 @@ class Workers:
             async with self._opening:
                 self.insist_on_going()
                 model = going.chosen_model or config.load().model.name
-                worker = await self._forks.fork(with_model=not model.startswith("scripted:"))
+                worker = self._spares.take(going.session)
+                if worker is None:
+                    worker = await self._forks.fork(with_model=not model.startswith("scripted:"))
                 going.worker = worker
                 worker.on_message = partial(self._heard, going, worker)
                 worker.on_end = partial(self._gone, going, worker)
@@ -367,7 +386,7 @@ class Workers:
     def _heard(self, going: Going, worker: Worker, message: pair.FromWorker) -> None:
         """Take what a worker says."""
         match message:
-            case pair.Beat():
+            case pair.Beat() | pair.Prepared():
                 pass
             case pair.Wants(writes=writes):
                 self._take_turns(writes, self._turns[writes].wants(worker))

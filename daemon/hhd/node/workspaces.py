@@ -17,6 +17,7 @@ from hhd.base.text import visible, visible_bytes
 from hhd.identity.key import Identity
 from hhd.node import findings, here, naming, sessions, unfinished
 from hhd.node import store as door
+from hhd.node.looked import Looked
 from hhd.store.captures import CaptureReader, capture_ref
 from hhd.store.errors import DamagedStoreError, MissingError, ThinnedError
 from hhd.store.folders import Folders, Seen
@@ -199,34 +200,46 @@ class Workspaces:
             places=tuple((_where(one), one.line, one.kind) for one in found),
         )
 
-    def apply(self, name: str, folder: Path | None, *, at: str | None = None) -> Applied:
+    def apply(self, name: str, folder: Path | None, *, at: str | None = None, looked: Looked | None = None) -> Applied:
         """Make the capture that `name` means appear in `folder`, or, where that would lose something, in one of ours.
 
-        `folder` None: where the person mapped its session, else where hints say that its repository is.
+        `folder` None: where the person mapped its session, else where hints say that its repository is. `looked`: what
+        was found there shortly before.
         """
         with self.store.shelf.held():  # What is remembered of the folder in the end must still be here.
             found = self._found(name, at)
             wanted = found.reader.capture()
-            place = (folder or self._guess(found, wanted)).absolute()
-            place = place.resolve() if place.is_dir() else place.parent.resolve() / place.name
+            place = _place(folder or self._guess(found, wanted))
             try:
-                return self._apply(found, wanted, place, "")
+                return self._apply(found, wanted, place, "", looked)
             except NotOurs as error:
                 ours = self._ours(place, found)
                 return self._apply(found, wanted, ours, str(error))
 
-    def bring(self, name: str, folder: Path | None, *, called: str) -> Applied:
+    def look(self, name: str, folder: Path | None, *, called: str) -> Looked | None:
+        """Look at where `bring` would make the capture appear; None where nothing is there yet. Raises NotOurs."""
+        found = self._found(name)
+        place = _place(folder or self._ours(Path(called), found))
+        if not _holds_something(place):
+            return None
+        last, now = self._seen(place, found)
+        return Looked(
+            folder=place, now=now, family=(last or found).family, last=None if last is None else last.reader.ref
+        )
+
+    def bring(self, name: str, folder: Path | None, *, called: str, looked: Looked | None = None) -> Applied:
         """Make the capture of a session appear in `folder`, or, where it has none here or that would lose something, in
         one of ours, that is named after what it is `called`."""
         found = self._found(name)
-        return self.apply(name, folder or self._ours(Path(called), found))
+        return self.apply(name, folder or self._ours(Path(called), found), looked=looked)
 
-    def _apply(self, found: _Found, wanted: Capture, folder: Path, instead: str) -> Applied:
+    def _apply(
+        self, found: _Found, wanted: Capture, folder: Path, instead: str, looked: Looked | None = None
+    ) -> Applied:
         now, last, borrow = None, None, None
         get: Callable[[PageId], bytes] = found.reader.piece
         if _holds_something(folder):
-            last = self._of_its_session(found, folder) or self._last(folder, None)
-            now = self._now(folder, found, last)
+            last, now = self._seen(folder, found, looked)
             get = found.reader.piece if last is None else _either(found.reader, last.reader)
         else:
             borrow = self._borrow(wanted)
@@ -240,6 +253,17 @@ class Workspaces:
         return Applied(
             capture=found.id, folder=str(done.folder), in_place=done.in_place, instead=instead, notes=done.notes
         )
+
+    def _seen(self, folder: Path, found: _Found, looked: Looked | None = None) -> tuple[_Found | None, Capture]:
+        """The capture that hhd knows `folder` by, and what it holds; raises NotOurs where that cannot be told."""
+        if looked is not None and looked.is_of(folder):
+            if looked.last is None:
+                return None, looked.now
+            with contextlib.suppress(MissingError, ThinnedError, DamagedStoreError):
+                reader = self.store.capture_reader(looked.family, looked.last)
+                return _Found(reader=reader, family=looked.family, folder=folder), looked.now
+        last = self._of_its_session(found, folder) or self._last(folder, None)
+        return last, self._now(folder, found, last)
 
     def _now(self, folder: Path, found: _Found, last: _Found | None) -> Capture:
         """What `folder` holds; raises NotOurs where that cannot be told, so that nothing may be written there."""
@@ -367,6 +391,12 @@ class Workspaces:
             raise RefusedError(f"There is no folder {visible(str(folder), one_line=True)}.")
         place = find(folder)
         return folder.resolve() if place is None else place.top
+
+
+def _place(folder: Path) -> Path:
+    """Where `folder` is, whether or not it is there."""
+    folder = folder.absolute()
+    return folder.resolve() if folder.is_dir() else folder.parent.resolve() / folder.name
 
 
 def _holds_something(folder: Path) -> bool:

@@ -75,14 +75,20 @@ class Git:
     """One repository as seen from one folder of it; runs git there."""
 
     def __init__(
-        self, folder: Path, *, git_dir: Path | None = None, apart: Mapping[str, str] = MappingProxyType({})
+        self,
+        folder: Path,
+        *,
+        git_dir: Path | None = None,
+        apart: Mapping[str, str] = MappingProxyType({}),
+        like: Git | None = None,
     ) -> None:
         """`git_dir`: given, no other repository is looked for, and `folder` is its working tree.
 
-        `apart`: variables of every run, that have git keep new objects or an index elsewhere.
+        `apart`: variables of every run, that have git keep new objects or an index elsewhere. `like`: another one of
+        the same repository, whose filters are known.
         """
         self.folder, self.git_dir, self.apart = folder, git_dir, apart
-        self._off: list[str] | None = None
+        self._off: list[str] | None = None if like is None else like._off
 
     def run(self, *words: str, stdin: bytes | None = None, env: Mapping[str, str] | None = None) -> bytes:
         """Return what `git WORDS` prints; raises GitFailed, and FileNotFoundError where there is no git."""
@@ -115,6 +121,16 @@ class Git:
             return os.fsdecode(self.run(*words).rstrip(b"\n"))
         except GitFailed:
             return None
+
+    def parsed(self, *questions: Sequence[str]) -> list[str]:
+        """Return what `git rev-parse` answers to each of the questions, asked in one run; raises GitFailed.
+
+        One by one only where an answer, a path, has the end of a line in it.
+        """
+        said = self.run("rev-parse", *(word for one in questions for word in one)).removesuffix(b"\n").split(b"\n")
+        if len(said) != len(questions):
+            said = [self.run("rev-parse", *one).removesuffix(b"\n") for one in questions]
+        return [os.fsdecode(answer) for answer in said]
 
     @contextmanager
     def piped(

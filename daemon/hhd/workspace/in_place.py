@@ -154,10 +154,7 @@ class _Work:
 
     def _own_git_dir(self) -> Path:
         try:
-            top, own = (
-                os.fsdecode(self.git.run("rev-parse", word).rstrip(b"\n"))
-                for word in ("--show-toplevel", "--absolute-git-dir")
-            )
+            top, own = self.git.parsed(["--show-toplevel"], ["--absolute-git-dir"])
         except GitFailed as error:  # Somebody else's, say, which git does not work in.
             raise NotOurs(f"{self.folder} is left alone. git said: {error}") from error
         if Path(top).resolve() != self.folder.resolve():
@@ -182,8 +179,9 @@ class _Work:
         git = self.git
         if self.repository is not None:
             git = self._objects(self.repository)
-        old = state(self.now, self._tree(git, self.now.repository))
-        new = state(self.capture, self._tree(git, self.repository))
+        tree = self._tree(git, self.now.repository)
+        old = state(self.now, tree)
+        new = state(self.capture, tree if self._stays_at_its_commit() else self._tree(git, self.repository))
         insist_on_distinct((*new.nodes, *(one.path for one in new.index)), probe(self.stage))
         index = self._current_index(old)
         going = self._moves(git)
@@ -242,6 +240,10 @@ class _Work:
     def _algorithm(self) -> str:
         return "sha1" if self.repository is None else self.repository.object_format.value
 
+    def _stays_at_its_commit(self) -> bool:
+        now, wanted = self.now.repository, self.repository
+        return now is not None and wanted is not None and now.head == wanted.head
+
     def _tree(self, git: Git, repository: Repository | None) -> Tree:
         if repository is None or repository.head is None:
             return {}
@@ -249,21 +251,22 @@ class _Work:
 
     def _objects(self, repository: Repository) -> Git:
         """Take in what came, apart from the repository until it is wanted."""
-        here = self.git.line("rev-parse", "--show-object-format")
+        here, objects = self.git.parsed(["--show-object-format"], ["--path-format=absolute", "--git-path", "objects"])
         if here != repository.object_format.value:
             raise NotOurs(f"{self.folder} is left alone: its objects are named by {here}.")
         self._insist_on_same_sparse(repository)
-        self.store = Path(self.git.line("rev-parse", "--path-format=absolute", "--git-path", "objects") or "")
+        self.store = Path(objects)
         (self.stage / "objects" / "pack").mkdir(parents=True)
         apart = {
             "GIT_OBJECT_DIRECTORY": str(self.stage / "objects"),
             "GIT_ALTERNATE_OBJECT_DIRECTORIES": str(self.store),
         }
-        git = Git(self.folder, git_dir=self.git_dir, apart=apart)
+        git = Git(self.folder, git_dir=self.git_dir, apart=apart, like=self.git)
         heads = (repository.operation.heads if repository.operation else ()) + (
             () if repository.head is None else (repository.head,)
         )
-        whole = self._is_whole(git, heads)
+        stands = self.now.repository is not None and set(heads) <= {self.now.repository.head}
+        whole = stands or self._is_whole(git, heads)  # A commit that it stands on is not looked for.
         try:
             if not whole:  # Else the packs hold nothing that is not here: most often, the commit is an old one.
                 take_packs(git, repository.history.packs, self.get)
@@ -272,7 +275,7 @@ class _Work:
                 raise NotOurs(f"{self.folder} is left alone: {error}") from error
             raise
         store_blobs(git, repository, self.get, self.stage / "blobs")
-        insist_on_present(git, heads, "commit")
+        insist_on_present(git, () if stands else heads, "commit")
         insist_on_present(git, (one.object for one in repository.index if one.mode not in (0, SUBMODULE)), "blob")
         if not whole and not self._is_whole(git, heads):
             raise NotOurs(f"{self.folder} is left alone: it lacks a part of the history.")

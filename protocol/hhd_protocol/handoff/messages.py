@@ -34,7 +34,7 @@ class Needs:
     program, by hash. `tools`: what its commands were, by name. `model`: the name of the model in use, None for none or
     for the target's own choice; never a key. `sandboxed`: its commands run behind walls here. `folder`: last part of
     the folder's name, for showing. `remotes`, `root`: hints which repository it works in. `formats`: what it is kept
-    in, each a name and a version.
+    in, each a name and a version. `named`: programs that the rules of the person name at the source.
     """
 
     size_bytes: int
@@ -47,6 +47,7 @@ class Needs:
     remotes: tuple[str, ...] = ()
     root: bytes | None = None
     formats: tuple[str, ...] = ()
+    named: tuple[str, ...] = ()
 
 
 @dataclass(frozen=True, kw_only=True)
