@@ -23,6 +23,7 @@ from hhd.effects.sandbox import Sandbox
 from hhd.node import handoff_admission, handoff_steps, here, sessions
 from hhd.node.ended import End
 from hhd.store.errors import FullStoreError
+from hhd.store.room import Limits
 from hhd_protocol.handoff import Needs
 from hhd_protocol.ids import SessionId
 
@@ -30,6 +31,8 @@ pytestmark = needs_agent
 
 WAITING = [GLOB, says(call("bash", command="make -s all")), says(text("Done."))]
 Usage = namedtuple("Usage", "total used free")
+ROOMY = mock.Mock(limits=Limits())
+"""A store on another disk, which has room."""
 NO_WALLS = Sandbox(program=None, reason="there is no bwrap", network=True, hidden=(), required=True)
 
 
@@ -135,6 +138,8 @@ def test_each_thing_that_is_missing_there_is_refused_with_what_to_do(
     def fit(*_: object) -> handoff_admission.Fit:
         asked, otherwise = broken(what, desktop, waiting, needs)
         with otherwise:  # type: ignore[attr-defined]
+            if what == "disk":
+                handoff_admission._insist_on_room(ROOMY, asked, desktop.repo)  # type: ignore[arg-type]
             if what in ("walls", "disk", "store", "folder"):
                 with mock.patch.object(handoff_admission, "_of_model", lambda *_: []):
                     return look(desktop, waiting, asked)
