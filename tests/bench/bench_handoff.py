@@ -1,7 +1,11 @@
 """Handoffs between two daemons in network namespaces: the whole command, and how long the session did not run.
 
-A small repository with one file changed, peers that are synced; on a plain line, and on one of 100 Mbit/s, 5 ms and
-0.5% loss. Beside it the same command told only to ask (`--dry-run`): what the command line and one answer take.
+The command ends when the session runs there, its files among what appeared; the pause is counted from the wish to rest
+to that word. A small repository with one file changed, peers that are synced; on a plain line, and on one of 100
+Mbit/s, 5 ms and 0.5% loss; on that one with 8 MiB of noise in the folder, too, of which 1% did not go before, since sync was
+paused. Then a repository of 100,000 files with ten changed, its pause held against `git status` in the same run. Beside
+each command the same told only to ask (`--dry-run`): what the command line and one answer take. On a busy machine the
+ratio of the two says something, or the whole run under `chrt -r 5`.
 """
 
 from __future__ import annotations
@@ -9,13 +13,15 @@ from __future__ import annotations
 import json
 import os
 import statistics
+import subprocess
 import sys
 import tempfile
 import time
+from collections.abc import Callable
 from functools import partial
 from pathlib import Path
 
-from tests.bench.harness import percentile, report, timed
+from tests.bench.harness import percentile, process, report, timed
 from tests.e2e.lab import call, repository, says, script, text
 from tests.net import lab
 from tests.net.lab import Emulated, Host, Net
@@ -23,6 +29,8 @@ from tests.net.paired import both_linked, pair, until
 
 COMMAND = "python -m tests.bench handoff"
 ROUNDS = 20
+ROUNDS_LARGE, FILES, CHANGED = 5, 100_000, 10
+NOISE_BYTES, UNSYNCED = 8 * 1024 * 1024, 0.01
 LINES = {"plain": None, "100 Mbit/s, 5 ms, 0.5% loss": Emulated(rate_mbit=100, delay_us=5000, loss_percent=0.5)}
 PENDING = [says(call("glob", pattern="*")), says(call("bash", command="echo x >> runs")), says(text("Done."))]
 
@@ -51,44 +59,112 @@ def settled_in(host: Host, session: str) -> bool:
     return shown(host, session).get("folder") != ""
 
 
-def measure(line: str, emulated: Emulated | None) -> None:
-    """Hand one session there and back, again and again."""
+def noise(folder: Path, share: float = 1.0) -> None:
+    """Write files of bytes that do not compress: all of them, or a `share` anew."""
+    folder.mkdir(exist_ok=True)
+    count = 100
+    for number in range(max(1, int(count * share))):
+        (folder / f"{number}.bin").write_bytes(os.urandom(NOISE_BYTES // count))
+
+
+def grow(repo: Path) -> None:
+    """Commit as many files as a large repository has."""
+    for number in range(FILES):
+        file = repo / f"d{number // 1000}" / f"f{number}"
+        if number % 1000 == 0:
+            file.parent.mkdir()
+        file.write_text(f"{number}\n")
+    for words in (["add", "-A"], ["-c", "user.name=a", "-c", "user.email=a@b", "commit", "-qm", "many"]):
+        subprocess.run(["git", *words], cwd=repo, check=True, stdin=subprocess.DEVNULL)
+
+
+def beside_status(pauses: list[float], statuses: list[float]) -> dict[str, float]:
+    """Pauses held against `git status` of the same folder in the same round."""
+    ratios = [pause / status for pause, status in zip(pauses, statuses, strict=True)]
+    return {
+        "git_status_median_ms": round(statistics.median(statuses), 1),
+        "pause_to_git_status": round(statistics.median(ratios), 2),
+    }
+
+
+def scatter(folder: Path) -> None:
+    """Change ten files, here and there."""
+    for number in range(CHANGED):
+        at = number * FILES // CHANGED
+        (folder / f"d{at // 1000}" / f"f{at}").write_bytes(os.urandom(16).hex().encode())
+
+
+def measure(
+    figure: str,
+    emulated: Emulated | None,
+    *,
+    rounds: int = ROUNDS,
+    begin: Callable[[Path], None] = lambda _: None,
+    change: Callable[[Path], None] = lambda _: None,
+    held: bool = False,
+    beside: bool = False,
+) -> None:
+    """Hand one session there and back, again and again.
+
+    `begin`: done with its folder before, and `change` before each handoff. `held`: sync is paused while that is done.
+    `beside`: `git status` of the folder is timed in each round, too.
+    """
     with tempfile.TemporaryDirectory(prefix="hhd-bench-handoff-") as folder:
         net = Net(("laptop", "desktop"), Path(folder), emulated)
         try:
             at, to = settled(net)
             repo = repository(at.folder / "repo")
+            begin(repo)
             with at.daemon(), to.daemon():
                 until(lambda: both_linked(at, to))
                 said = at.hhd("run", "go", "-C", str(repo), "--detach", "--json").stdout
                 session: str = json.loads(said)["session"]
                 until(lambda: shown(at, session).get("state") == "waiting for you")
                 until(lambda: "error" not in shown(to, session))
-                whole, asked, pauses = [], [], []
-                for number in range(ROUNDS):
+                whole, asked, pauses, statuses = [], [], [], []
+                for number in range(rounds):
                     there = Path(str(shown(at, session)["folder"]))
-                    (there / "notes").write_text(f"{number}\n")
                     source, target = at, to
+                    if held:
+                        target.hhd("sync", "--pause")
+                    (there / "notes").write_text(f"{number}\n")
+                    change(there)
+                    if beside:
+                        statuses.append(timed(process("git", "-C", str(there), "status", "--porcelain")))
                     asked.append(timed(partial(source.hhd, "transfer", session, target.name, "--dry-run", "--json")))
-                    begin = time.perf_counter()
+                    if held:
+                        target.hhd("sync", "--resume")
+                    since = time.perf_counter()
                     steps = source.hhd("transfer", session, target.name, "--json").stdout.splitlines()
-                    whole.append((time.perf_counter() - begin) * 1000)
+                    whole.append((time.perf_counter() - since) * 1000)
                     pauses.append(json.loads(steps[-1])["pause_ms"])
                     until(partial(settled_in, target, session))
+                    arrived = Path(str(shown(target, session)["folder"])) / "notes"
+                    assert arrived.read_text() == f"{number}\n", "what was changed by hand came along"
                     at, to = to, at
         finally:
             net.close()
     report(
-        f"a session handed to another device, whole command, {line}",
+        f"a session handed to another device, whole command, {figure}",
         COMMAND,
         "warm",
-        n=ROUNDS,
+        n=rounds,
         median_ms=round(statistics.median(whole), 1),
         p99_ms=round(percentile(whole, 0.99), 1),
         pause_median_ms=statistics.median(pauses),
         pause_p99_ms=percentile(pauses, 0.99),
         asking_only_median_ms=round(statistics.median(asked), 1),
         ratio_to_asking=round(statistics.median(a / b for a, b in zip(whole, asked, strict=True)), 2),
+        **(
+            {
+                "git_status_median_ms": round(statistics.median(statuses), 1),
+                "pause_to_git_status": round(
+                    statistics.median(a / b for a, b in zip(pauses, statuses, strict=True)), 2
+                ),
+            }
+            if beside
+            else {}
+        ),
     )
 
 
@@ -96,8 +172,18 @@ def main() -> None:
     if (why := lab.missing()) is not None:
         print(f"handoff: {why}", file=sys.stderr)
         return
+    os.environ.pop("PYTHONDONTWRITEBYTECODE", None)  # Else each command would compile what it imports.
+    lossy = LINES["100 Mbit/s, 5 ms, 0.5% loss"]
     for line, emulated in LINES.items():
         measure(line, emulated)
+    measure(
+        "100 Mbit/s, 5 ms, 0.5% loss, 8 MiB of which 1% is not synced",
+        lossy,
+        begin=lambda repo: noise(repo / "noise"),
+        change=lambda folder: noise(folder / "noise", UNSYNCED),
+        held=True,
+    )
+    measure("100,000 files, ten changed", None, rounds=ROUNDS_LARGE, begin=grow, change=scatter, beside=True)
 
 
 if __name__ == "__main__":

@@ -39,6 +39,7 @@ class Site:
     handlers: dict[str, Callable[[Channel, Link], Awaitable[None]]] = field(default_factory=dict)
     attending: list[Callable[[Link], Awaitable[None]]] = field(default_factory=list)
     started: list[SessionId] = field(default_factory=list)
+    looked: list[SessionId] = field(default_factory=list)
     readied: list[SessionId] = field(default_factory=list)
     unreadied: list[SessionId] = field(default_factory=list)
     does_not_load: str | None = None
@@ -119,6 +120,9 @@ class Site:
         self.runs.add(session)
         await self.house.on_start(self, session)
         return True
+
+    async def look(self, session: SessionId) -> None:
+        self.looked.append(session)
 
     async def ready(self, session: SessionId, head: CheckpointId) -> None:
         self.readied.append(session)

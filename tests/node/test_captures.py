@@ -14,7 +14,7 @@ from tests.workspace.lab import git, repository
 
 from hhd.base.errors import RefusedError
 from hhd.node import findings, here, sessions
-from hhd.node.captures import Captures
+from hhd.node.captures import APART_SECONDS, Captures
 from hhd.node.run import Run
 from hhd.node.workspaces import Workspaces
 from hhd.store.captures import capture_ref
@@ -337,3 +337,21 @@ def test_a_session_that_comes_to_rest_with_nothing_to_save_still_names_its_folde
             one.after_effect()
         run.session.flush()
         assert laptop.store.checkpoint_ids(session) == points
+
+
+def test_a_capture_for_a_handoff_is_taken_anew_unless_one_just_was(laptop: Laptop) -> None:
+    session, now = laptop.create(), [0.0]
+    captures = Captures(
+        laptop.store, session, laptop.repo, last=None, say=lambda words: pytest.fail(words), now=lambda: now[0]
+    )
+    captures.take(pause=True)
+    before = captures.workspace
+    (laptop.repo / "by-hand").write_text("of the person\n")
+    captures.take(pause=True)
+    captures.look_again()
+    captures.take(pause=True)
+    assert captures.workspace == before, "nothing of the session ran, and it just was taken"
+    now[0] += APART_SECONDS
+    captures.look_again()
+    captures.take(pause=True)
+    assert captures.workspace != before

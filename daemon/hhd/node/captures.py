@@ -71,6 +71,11 @@ class Captures:
         """Something ran that may have written."""
         self._due = True
 
+    def look_again(self) -> None:
+        """The person may have written; a capture that is not older than two are apart is as good as a new one."""
+        if self._now() >= self._not_before:
+            self._due = True
+
     def take(self, *, pause: bool) -> None:
         """Take a capture if one is due and it is time for it; `pause`: it is time. Never raises a UserError."""
         began = self._now()

@@ -51,6 +51,8 @@ class Going:
     rested: asyncio.Event = field(default_factory=lambda: _set(asyncio.Event()))
     quiet: asyncio.Event = field(default_factory=lambda: _set(asyncio.Event()))
     """Its process has said its last word, and let go of the session."""
+    looked: asyncio.Future[None] | None = None
+    """Done once its process has captured the folder."""
     afterwards: live.State | None = None
     """What is to be told once it rests."""
     hand: Hand = field(default_factory=Hand)

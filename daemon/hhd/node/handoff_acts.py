@@ -67,8 +67,10 @@ class Acts:
 
     async def stage(self, going: Going) -> None:
         """Bring the target what it lacks, once."""
-        session, begin, wanted = going.session, time.monotonic(), going.one.head
-        head = wanted  # Paused, the session stands where it was found.
+        session, head = going.session, going.one.head  # Paused, the session stands where it was found.
+        if head is None and going.one.rounds == 0:
+            await self._ways.workers.look(session)
+        begin = time.monotonic()
         if head is None:
             head = await self._ways.read(lambda control: handoff_steps.main_of(control.store, control.me, session))
         await self._ways.syncing.wait_synced(session, going.peer, None)

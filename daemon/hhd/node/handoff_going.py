@@ -12,6 +12,7 @@ from hhd.node.answers.handoff import Moved
 from hhd_protocol import handoff
 from hhd_protocol.handoff import Act, Handoff, Record
 from hhd_protocol.ids import CheckpointId, DeviceId, SessionId, TransferId
+from hhd_protocol.objects import Ref
 
 if TYPE_CHECKING:
     from hhd.node.looked import Looked
@@ -36,6 +37,8 @@ class Going:
     rehearsing: asyncio.Task[None] | None = None
     loaded: CheckpointId | None = None
     """At the target: what was loaded and compared already."""
+    program: tuple[bytes, Ref | None] | None = None
+    """The program that a process has loaded, and its memory."""
     looked: Looked | None = None
     """At the target: what was found in the folder that its files are to appear in."""
     calm: asyncio.Event = field(default_factory=asyncio.Event)

@@ -40,6 +40,9 @@ class Running(Protocol):
     async def start(self, session: SessionId, folder: Path | None = None, model: str | None = None) -> bool:
         """Run a session; False where it runs already. Raises UserError."""
 
+    async def look(self, session: SessionId) -> None:
+        """Have what the newest checkpoint of a session says of its folder be as the folder is now, if that can be."""
+
     async def ready(self, session: SessionId, head: CheckpointId) -> None:
         """Have a process wait for a session, its program loaded as it stands at `head`, nothing of it run.
 

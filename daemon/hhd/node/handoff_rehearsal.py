@@ -81,9 +81,10 @@ class Rehearsal:
         if going.loaded == head:
             return
         session = going.session
-        await self._ways.read(lambda control: handoff_steps.load(control.store, session, head))
-        await self._ways.workers.ready(session, head)
-        going.loaded = head
+        program = await self._ways.read(lambda control: handoff_steps.load(control.store, session, head))
+        if going.program != program:
+            await self._ways.workers.ready(session, head)
+        going.loaded, going.program = head, program
 
     async def _look(self, going: Going) -> None:
         """See what is in the folder that its files are to appear in."""

@@ -44,6 +44,7 @@ from hhd_protocol.handoff import (
     Stage,
 )
 from hhd_protocol.ids import CheckpointId, DeviceId, SessionId, StatementId, TransferId
+from hhd_protocol.objects import Ref
 from hhd_protocol.statements import Record as Ownership
 
 if TYPE_CHECKING:
@@ -117,8 +118,11 @@ def main_of(store: Store, me: Identity, session: SessionId) -> CheckpointId:
     return CheckpointId(main)
 
 
-def load(store: Store, session: SessionId, head: CheckpointId) -> None:
-    """Read all of `head`, as a run would; nothing runs. Raises UserError where it is not as it should be."""
+def load(store: Store, session: SessionId, head: CheckpointId) -> tuple[bytes, Ref | None]:
+    """Read all of `head`, as a run would; nothing runs. Raises UserError where it is not as it should be.
+
+    Returns which program in which memory that is: heads that differ only in the files have the same.
+    """
     from hhd.node import bringing
 
     moment = Moment(store, head)
@@ -129,6 +133,7 @@ def load(store: Store, session: SessionId, head: CheckpointId) -> None:
     standing, _ = moment.standing, moment.snapshot
     store.modules.get(standing.module)
     bringing.insist(store, session, head)
+    return standing.module, checkpoint.payload.image
 
 
 def persist(store: Store, record: Record, event: Event) -> None:

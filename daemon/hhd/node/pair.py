@@ -97,9 +97,26 @@ class Alone:
 
 @dataclass(frozen=True, kw_only=True)
 class Pause:
-    """Come to rest, durably, and end; `soft`: once the effect that runs has ended by itself."""
+    """Come to rest, durably, and end; `soft`: once the effect that runs has ended by itself.
+
+    `captures`: the folder is captured, though nothing of the session wrote to it, unless it just was.
+    """
 
     soft: bool = False
+    captures: bool = False
+
+
+@dataclass(frozen=True, kw_only=True)
+class Look:
+    """Capture the folder now, if the session waits for a person; `Looked` is said then, or at once if it does not."""
+
+
+@dataclass(frozen=True, kw_only=True)
+class Recapture:
+    """The first message to one that only captures the folder of `session`, which rests: `Prepared`, and it ends."""
+
+    session: bytes
+    config: bytes | None
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -118,6 +135,11 @@ class Prepared:
     """What `Prepare` asks for is done, or `problem` says why it cannot be."""
 
     problem: str = ""
+
+
+@dataclass(frozen=True, kw_only=True)
+class Looked:
+    """What `Look` asks for is done, or nothing is to be done."""
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -180,11 +202,11 @@ class Over:
     ways: tuple[str, ...]
 
 
-ToWorker = Prepare | Start | Say | Answer | Alone | Pause | Turn
-FromWorker = Prepared | Opened | Beat | Stepped | Wants | Gives | Heard | Granted | Over | live.Event
+ToWorker = Prepare | Recapture | Look | Start | Say | Answer | Alone | Pause | Turn
+FromWorker = Prepared | Looked | Opened | Beat | Stepped | Wants | Gives | Heard | Granted | Over | live.Event
 
-_TO = {kind.__name__.lower(): kind for kind in (Prepare, Start, Say, Answer, Alone, Pause, Turn)}
-_OWN = (Prepared, Opened, Beat, Stepped, Wants, Gives, Granted, Over, Heard)
+_TO = {kind.__name__.lower(): kind for kind in (Prepare, Recapture, Look, Start, Say, Answer, Alone, Pause, Turn)}
+_OWN = (Prepared, Looked, Opened, Beat, Stepped, Wants, Gives, Granted, Over, Heard)
 _FROM: dict[str, type[Any]] = {kind.__name__.lower(): kind for kind in _OWN} | live.KINDS
 
 

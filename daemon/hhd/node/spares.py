@@ -69,6 +69,24 @@ class Spares:
             raise RefusedError(prepared.problem)
         return True
 
+    async def once(self, order: pair.Recapture) -> None:
+        """Have a worker do what is said, and end; raises RefusedError with what it says, OSError."""
+        worker = await self._forks.fork(with_model=False)
+        done: asyncio.Future[pair.Prepared | None] = asyncio.get_running_loop().create_future()
+
+        def heard(message: pair.FromWorker | None) -> None:
+            if not done.done() and (message is None or isinstance(message, pair.Prepared)):
+                done.set_result(message)
+
+        worker.on_message, worker.on_end = heard, lambda: heard(None)
+        worker.say(order)
+        try:
+            said = await done
+        finally:
+            worker.close()
+        if said is None or said.problem:
+            raise RefusedError("Its process ended without a word." if said is None else said.problem)
+
     def take(self, session: SessionId) -> Worker | None:
         """The worker that waits for a session and is ready, now the caller's; None where none is."""
         spare = self._spares.get(session)

@@ -29,11 +29,13 @@ from typing import TypeVar
 from hhd.base import config
 from hhd.base.errors import Exit, UserError
 from hhd.effects.approvals import Answer, Choice, Question
-from hhd.node import leftovers, opening, pair, rehearsing, workbench
+from hhd.node import leftovers, opening, pair, recapture, rehearsing, workbench
+from hhd.node.captures import Captures
 from hhd.node.ended import End, Ended, Settle
 from hhd.node.pair import Over, Start
 from hhd.node.rehearsing import Prepared
 from hhd.node.run import Here, Run
+from hhd.node.stored_session import StoreKeeper
 from hhd.runtime.outcomes import StopFlag
 from hhd.store.errors import BusyError
 from hhd_protocol import live
@@ -66,6 +68,9 @@ def main(connected: socket.socket) -> None:
     messages = end.heard()
     with contextlib.ExitStack() as kept:
         start, bench = next(messages, None), None
+        if isinstance(start, pair.Recapture):
+            recapture.recaptured(end, start)
+            return
         if isinstance(start, pair.Prepare):
             bench = rehearsing.prepared(end, start, kept)
             start = next(messages, None) if bench is not None else None
@@ -176,6 +181,8 @@ class _Face:
         self._left = 0
         """How often the last one who was attached has left."""
         self._gone = False
+        self._waits, self._look = False, False
+        """Whether a person is waited for; whether the folder is to be captured meanwhile."""
         self._run: Run | None = None
         self._piece, self._told, self._taken = b"", 0, 0
         self._spent = (-1, -1)
@@ -216,10 +223,22 @@ class _Face:
                     with self._came:
                         self._left += 1
                         self._came.notify_all()
-                case pair.Pause(soft=soft):
+                case pair.Look():
+                    with self._came:
+                        self._look = self._waits
+                        self._came.notify_all()
+                        if not self._waits:
+                            self._end.say(pair.Looked())
+                case pair.Pause(soft=soft, captures=captures):
+                    if captures and (kept := self._captures()) is not None:
+                        kept.look_again()
                     self._pause(soft=soft)
         self._gone = True
         self._pause()
+
+    def _captures(self) -> Captures | None:
+        keeper = None if self._run is None else self._run.session.keeper
+        return keeper.captures if isinstance(keeper, StoreKeeper) else None
 
     def _pause(self, *, soft: bool = False) -> None:
         self._stop.set()
@@ -339,12 +358,30 @@ class _Face:
         """What `take` gives, once it does; None if nobody is there, or the last who was has left since then."""
         end = time.monotonic() + self._start.linger_ms / 1000
         with self._came, self._asking():
-            while (found := take()) is None:
-                left = end - time.monotonic()
-                if left <= 0 or self._stop.is_set or self._left != left_before:
-                    return None
-                self._came.wait(left)
+            self._waits = True
+            try:
+                while (found := take()) is None:
+                    if self._look:
+                        self._look = False
+                        self._capture_now()
+                        continue
+                    left = end - time.monotonic()
+                    if left <= 0 or self._stop.is_set or self._left != left_before:
+                        return None
+                    self._came.wait(left)
+            finally:
+                self._waits = False
         return found
+
+    def _capture_now(self) -> None:
+        """Bring what the last checkpoint says of the folder up to now."""
+        assert self._run is not None
+        if (captures := self._captures()) is not None:
+            captures.after_effect()
+        try:
+            self._run.session.flush()
+        finally:
+            self._end.say(pair.Looked())
 
     # Its turns
 

@@ -45,6 +45,9 @@ PAUSE_SECONDS = 10.0
 PATIENCE_SECONDS, PATIENCE_AFTER_START_SECONDS = 3.0, 20.0
 """For another process to let go of a session; after a daemon died its workers may still be pausing."""
 
+LOOKED_SECONDS = 10.0
+"""To capture a folder before its session is handed on; in the pause it is captured once more."""
+
 OPENING_AT_ONCE = 4
 """Workers that open their session at a time: each reads and checks what is signed in it."""
 
@@ -204,6 +207,23 @@ class Workers:
             await going.rested.wait()  # Before it is said that it does not run, it is written that it should not.
             raise
 
+    async def look(self, session: SessionId) -> None:
+        """Have what the newest checkpoint of a session says of its folder be as the folder is now, if that can be.
+
+        One that runs is not interrupted: after each of its effects the folder is captured anyway.
+        """
+        going = self._goings.get(session)
+        with contextlib.suppress(TimeoutError, UserError, OSError):  # Then it is as the last effect left it.
+            async with asyncio.timeout(LOOKED_SECONDS):
+                if going is not None and going.worker is not None:
+                    looked = going.looked = asyncio.get_running_loop().create_future()
+                    going.worker.say(pair.Look())
+                    await looked
+                elif not self._stopping:
+                    await self._spares.once(pair.Recapture(session=session, config=config.held()))
+                    for hear in self.on_step:
+                        hear(session)
+
     async def ready(self, session: SessionId, head: CheckpointId) -> None:
         """Have a process wait for a session that comes to this device, with its program loaded as it stands at `head`.
 
@@ -252,7 +272,7 @@ class Workers:
             if going.worker is None:
                 return
             going.pausing = True
-            going.worker.say(pair.Pause(soft=soft))
+            going.worker.say(pair.Pause(soft=soft, captures=True))
         quiet = asyncio.ensure_future(going.quiet.wait())
         try:
             if not soft:
@@ -388,6 +408,9 @@ class Workers:
         match message:
             case pair.Beat() | pair.Prepared():
                 pass
+            case pair.Looked():
+                if going.looked is not None and not going.looked.done():
+                    going.looked.set_result(None)
             case pair.Wants(writes=writes):
                 self._take_turns(writes, self._turns[writes].wants(worker))
             case pair.Gives(writes=writes):
@@ -440,6 +463,8 @@ class Workers:
         if self._tasks is not None:
             with contextlib.suppress(RuntimeError):  # All is being cancelled.
                 self._tasks.create_task(self._rest(going, worker))
+        if going.looked is not None and not going.looked.done():
+            going.looked.set_result(None)
         if going.opened is not None and not going.opened.done():
             over = going.over
             sentence = going.cause or "Its process ended before it began; nothing was changed."

@@ -1,0 +1,38 @@
+"""Captures the folder of a session that rests, so that what its person changed there meanwhile goes along with it."""
+
+from __future__ import annotations
+
+from hhd.base import config
+from hhd.base.errors import UserError
+from hhd.node import here, pair, workbench
+from hhd.node.captures import Captures
+from hhd.node.stored_session import StoreKeeper
+from hhd.node.workbench import Workbench
+from hhd_protocol.ids import SessionId, StatementId
+
+
+def recaptured(end: pair.End, wish: pair.Recapture) -> None:
+    """Do so in a process of its own, and say how it went."""
+    try:
+        if wish.config is not None:
+            config.hold(wish.config)
+        with workbench.opened() as bench:
+            recapture(bench, SessionId(StatementId(wish.session)))
+    except UserError as error:
+        end.say(pair.Prepared(problem=str(error)))
+        return
+    end.say(pair.Prepared())
+
+
+def recapture(bench: Workbench, session: SessionId) -> None:
+    """Write a checkpoint if the folder is not as the last one has it; raises UserError where it may not be written."""
+    noted = here.noted(bench.store, session)
+    if noted is None or noted.folder is None or not noted.folder.is_dir():
+        return
+    keeper = StoreKeeper(bench.store, bench.me, session)
+    try:
+        keeper.owner.folder = noted.folder
+        keeper.captures = Captures(bench.store, session, noted.folder, last=keeper.workspace, say=lambda _: None)
+        keeper.rest()
+    finally:
+        keeper.close()
