@@ -1,11 +1,12 @@
 """Handoffs between two daemons in network namespaces: the whole command, and how long the session did not run.
 
 The command ends when the session runs there, its files among what appeared; the pause is counted from the wish to rest
-to that word. A small repository with one file changed, peers that are synced; on a plain line, and on one of 100
-Mbit/s, 5 ms and 0.5% loss; on that one with 8 MiB of noise in the folder, too, of which 1% did not go before, since sync was
-paused. Then a repository of 100,000 files with ten changed, its pause held against `git status` in the same run. Beside
-each command the same told only to ask (`--dry-run`): what the command line and one answer take. On a busy machine the
-ratio of the two says something, or the whole run under `chrt -r 5`.
+to that word. Measured are a small repository with one file changed, peers that are synced, on a plain line and on one
+of 100 Mbit/s, 5 ms and 0.5% loss; on that one 8 MiB of noise in the folder, of which 1% did not go before, since sync
+was paused; and a repository of 100,000 files with ten changed, its pause held against `git status` in the same run.
+
+Beside each command the same told only to ask (`--dry-run`): what the command line and one answer take. On a busy
+machine the ratio of the two says something, or the whole run under `chrt -r 5`.
 """
 
 from __future__ import annotations
