@@ -60,6 +60,12 @@ def settled_in(host: Host, session: str) -> bool:
     return shown(host, session).get("folder") != ""
 
 
+def came(host: Host, session: str, notes: str) -> bool:
+    """Whether what was changed by hand at the source is there."""
+    file = Path(str(shown(host, session)["folder"])) / "notes"
+    return file.exists() and file.read_text() == notes
+
+
 def noise(folder: Path, share: float = 1.0) -> None:
     """Write files of bytes that do not compress: all of them, or a `share` anew."""
     folder.mkdir(exist_ok=True)
@@ -140,8 +146,7 @@ def measure(
                     whole.append((time.perf_counter() - since) * 1000)
                     pauses.append(json.loads(steps[-1])["pause_ms"])
                     until(partial(settled_in, target, session))
-                    arrived = Path(str(shown(target, session)["folder"])) / "notes"
-                    assert arrived.read_text() == f"{number}\n", "what was changed by hand came along"
+                    until(partial(came, target, session, f"{number}\n"))
                     at, to = to, at
         finally:
             net.close()
