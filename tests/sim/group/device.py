@@ -50,11 +50,18 @@ class Kept:
         return self._era
 
 
+class NoLists:
+    """The devices that lists of sessions tell of: no world here has a list."""
+
+    def note_devices(self, devices: Iterable[DeviceId]) -> None:
+        """Nothing is kept."""
+
+
 class MemoryStore:
     """What `Membership` wants of a store: a transaction that is undone when it fails."""
 
     def __init__(self) -> None:
-        self.group = Kept()
+        self.group, self.freshness = Kept(), NoLists()
 
     @contextmanager
     def transaction(self) -> Iterator[None]:
