@@ -49,15 +49,15 @@ def new(folder: Path, program: str, name: str = "work.hhd", *args: str) -> Path:
 
 
 CUTS = [
-    ("spin", (1, 2000), []),
-    ("mixed", (1, 200), []),
-    ("asks", (1, 1500), ["one\n", "two\n"]),
+    ("spin", (1, 3500), []),
+    ("mixed", (1, 350), []),
+    ("asks", (1, 2500), ["one\n", "two\n"]),
 ]
 
 
 @pytest.mark.parametrize(
     ("program", "sizes", "replies"),
-    [*CUTS, *(pytest.param(name, (1, high // 6), said, marks=pytest.mark.long) for name, (_, high), said in CUTS)],
+    [*CUTS, *(pytest.param(name, (1, high // 12), said, marks=pytest.mark.long) for name, (_, high), said in CUTS)],
 )
 def test_cut_across_fresh_processes_at_random_points_it_says_the_same(
     tmp_path: Path, program: str, sizes: tuple[int, int], replies: list[str]

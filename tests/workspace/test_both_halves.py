@@ -57,7 +57,7 @@ def test_a_state_is_captured_arrives_and_is_captured_as_the_same(tmp_path: Path,
     assert everything(source) == before
 
 
-@pytest.mark.parametrize(("name", "times"), [*((name, 1) for name in STATES), ("staged_and_unstaged", 10)])
+@pytest.mark.parametrize(("name", "times"), [*((name, 1) for name in STATES), ("staged_and_unstaged", 5)])
 def test_moves_there_and_back_change_nothing_but_what_moves(tmp_path: Path, name: str, times: int) -> None:
     """Between two devices that both have a checkout; as often as a person goes home and back."""
     pieces = Pieces()
