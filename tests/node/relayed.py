@@ -164,6 +164,8 @@ class Terminal:
                     await self.reads.wait()
         except UserError as error:
             self.error = error
+        except RuntimeError:  # Its daemon is down, and the threads with it.
+            pass
 
     @property
     def over(self) -> bool:

@@ -13,7 +13,7 @@ class Pace:
         self._next = 0.0
 
     async def turn(self) -> None:
-        """Wait for the next turn; one waits at a time."""
+        """Wait for the next turn; who asked first has it first."""
         now = asyncio.get_running_loop().time()
         self._next = max(self._next, now - self._room) + self._step
         wait = self._next - self._step - now

@@ -86,6 +86,7 @@ class Serving:
         self._homes, self._sessions, self._here, self._begin = homes, sessions, here, begin
         self._watched: set[_Watched] = set()
         self._watching: Counter[DeviceId] = Counter()
+        self._paces: dict[DeviceId, Pace] = {}
         self._answers: dict[DeviceId, OrderedDict[bytes, asyncio.Future[relay.Reply]]] = {}
 
     async def recheck(self) -> None:
@@ -133,6 +134,7 @@ class Serving:
 
     async def _pump(self, channel: Channel, one: _Watched, asked: relay.Watch) -> tuple[str, UserError | None]:
         """Tell what happens, and return why nothing more is told."""
+        await self._pace(one.peer).turn()
         standing = await self._homes.standing(one.peer, one.session)
         if standing.why:
             return standing.why, None
@@ -168,7 +170,7 @@ class Serving:
 
     async def live(self, channel: Channel, link: Link) -> None:
         """Serve a channel `live` until it ends; raises FormatError, LinkError."""
-        pace, slots = Pace(RELAY_ASKS_PER_SECOND, 2 * RELAY_ASKS_PER_SECOND), asyncio.Semaphore(RELAY_ASKS_MAX)
+        pace, slots = self._pace(link.peer), asyncio.Semaphore(RELAY_ASKS_MAX)
         while (raw := await channel.receive()) is not None:
             message = relay.decode_message(raw)
             await pace.turn()
@@ -183,6 +185,10 @@ class Serving:
                 task.add_done_callback(lambda _: slots.release())
             else:
                 raise FormatError("something is asked that cannot be asked")
+
+    def _pace(self, peer: DeviceId) -> Pace:
+        """How fast a peer is listened to, on all of its channels together."""
+        return self._paces.setdefault(peer, Pace(RELAY_ASKS_PER_SECOND, 2 * RELAY_ASKS_PER_SECOND))
 
     async def _keys(self, peer: DeviceId, keys: relay.Keys) -> None:
         """A line that is typed is shown if its terminal watches; that it may was looked up for that."""

@@ -83,7 +83,8 @@ class View:
                     for told in self._told(event, home):
                         yield told
             if self._asked:
-                yield ON_ITS_WAY
+                if not self._over:
+                    yield ON_ITS_WAY
                 yield live.Settled(id=self._asked, by="", word="")
                 self._asked = ""
 

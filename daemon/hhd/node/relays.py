@@ -17,6 +17,7 @@ from hhd.base import log
 from hhd.base.errors import RefusedError, UsageError, UserError
 from hhd.node import relay_asking, relay_viewing
 from hhd.node.answers.driven import Begun, Counted, Heard, Rested
+from hhd.node.lanes import Lanes
 from hhd.node.relay_asking import Asking
 from hhd.node.relay_homes import Homes
 from hhd.node.relay_ports import Home, Peering
@@ -24,6 +25,7 @@ from hhd.node.relay_serving import Serving
 from hhd.node.relay_viewing import View
 from hhd.node.run_verbs import RunVerbs
 from hhd.node.service import Verb
+from hhd.node.store_access import StoreAccess
 from hhd.node.workers import Workers
 from hhd.transports.link import Link, LinkError
 from hhd_protocol import live, relay
@@ -42,7 +44,8 @@ class Relays:
     def __init__(self, *, me: DeviceId, peers: Peering, workers: Workers) -> None:
         self.peers, self._workers = peers, workers
         self._verbs = RunVerbs(workers)
-        self._homes = Homes(workers.store, me)
+        self._lanes = Lanes()  # Of its own: what peers ask for holds up nothing that is asked for here.
+        self._homes = Homes(StoreAccess(opened=workers.store.opened, lanes=self._lanes), me)
         self._asking = Asking()
         self._serving = Serving(homes=self._homes, sessions=self._verbs, here=self.here, begin=self._begin)
         self._views: dict[SessionId, set[View]] = {}
@@ -68,8 +71,11 @@ class Relays:
 
     async def run(self) -> None:
         """Carry what others asked, until cancelled."""
-        async with asyncio.TaskGroup() as self._tasks:
-            await asyncio.get_running_loop().create_future()
+        try:
+            async with asyncio.TaskGroup() as self._tasks:
+                await asyncio.get_running_loop().create_future()
+        finally:
+            self._lanes.close()
 
     async def stop(self) -> None:
         """What is under way comes to rest with the sessions."""
