@@ -5,6 +5,7 @@ from __future__ import annotations
 import hashlib
 import os
 import random
+import tracemalloc
 from collections.abc import Iterator
 from dataclasses import replace
 from pathlib import Path
@@ -160,6 +161,33 @@ def test_content_that_nobody_can_read_makes_no_checkpoint(mallory: Mallory, segm
     payload = encode([[object_name(raw), family.epoch], {}, None])
     entries = taken_over(mallory, (object_name(raw),), payload)
     mallory.says(Statements(session=mallory.session, entries=entries, objects=(raw,)))
+    laptop = mallory.alice["laptop"]
+    assert laptop.store.checkpoint_ids(mallory.session) == mallory.before[1]
+    assert not Check(laptop.store).run().findings
+
+
+def test_a_bomb_makes_no_checkpoint_and_is_never_unpacked(mallory: Mallory) -> None:
+    """It says that three bytes are in it, and 60 MiB are."""
+    family = mallory.alice["laptop"].store.family(mallory.session)
+    chunk = content_id(family.page_key, b"chunk", b"abc")
+    head = LogHead(
+        parent=None,
+        refs=[],
+        given_objects=[],
+        given_slots=[],
+        given_lengths=[],
+        lengths=[3],
+        chunks_id=content_id(family.page_key, b"chunks", chunk),
+    )
+    raw = seal_object(family.key(family.epoch), os.urandom(24), [encode_head(head), compress(bytes(60 << 20))])
+    payload = encode([None, {"words": [object_name(raw), family.epoch]}, None])
+    entries = taken_over(mallory, (object_name(raw),), payload)
+    tracemalloc.start()
+    try:
+        mallory.says(Statements(session=mallory.session, entries=entries, objects=(raw,)))
+        assert tracemalloc.get_traced_memory()[1] < 10 << 20
+    finally:
+        tracemalloc.stop()
     laptop = mallory.alice["laptop"]
     assert laptop.store.checkpoint_ids(mallory.session) == mallory.before[1]
     assert not Check(laptop.store).run().findings
