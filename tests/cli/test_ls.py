@@ -316,9 +316,8 @@ def test_a_list_says_which_devices_have_the_newest_and_how_far_others_are(capsys
     now_ms = time.time_ns() // 1_000_000
     head = CheckpointId(StatementId(b"\x07" * 32))
     with opened() as store, store.transaction():
-        store.freshness.note_devices([desktop, tower])
+        store.freshness.note_devices({desktop: "its own name", tower: "tower"})
         registry.opened(store).name_device(desktop, "desktop")
-        registry.opened(store).name_device(tower, "tower")
         level, behind = Reached(7, now_ms - 7_200_500, head, b"x"), Reached(4, now_ms - 7_200_500, head)
         for number, (lacking, *reached) in enumerate(
             [
@@ -356,7 +355,7 @@ def test_a_list_says_which_devices_have_the_newest_and_how_far_others_are(capsys
 def test_a_clock_that_was_set_back_makes_no_age(capsys: pytest.CaptureFixture[str]) -> None:
     _make(1)
     with opened() as store, store.transaction():
-        store.freshness.note_devices([DeviceId(b"\x02" * 32)])
+        store.freshness.note_devices({DeviceId(b"\x02" * 32): ""})
         store.freshness.put(_id(0), Fresh(0, {0: Reached(0, time.time_ns() // 1_000_000 + 86_400_000)}))
         listed = listing.get(store, _id(0))
         assert listed is not None

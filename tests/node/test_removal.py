@@ -59,7 +59,7 @@ def test_removing_here_leaves_no_tombstone_and_nothing_else(store: Store, both: 
 def test_it_is_said_first_what_no_other_device_has(store: Store, both: Apart) -> None:
     verbs = service(store)
     assert verbs.removal("the parser").warnings == (), "there is no other device to have it"
-    store.freshness.note_devices([device(DESKTOP), identity("tower").id])
+    store.freshness.note_devices({device(DESKTOP): "", identity("tower").id: ""})
     (none,) = verbs.removal("the parser").warnings
     assert none == "No other device has anything of it, as far as they said."
     count = store.checkpoints_count(both.made.id)

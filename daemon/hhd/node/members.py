@@ -67,8 +67,10 @@ def note_others(store: Store, identity: Identity) -> None:
     """Say for lists which other devices are to have sessions; in the caller's transaction if there is one."""
     known = members(store, identity)
     mine = known.get(identity.id)
-    others = [id for id, one in known.items() if id != identity.id and one.now in (Role.FULL, Role.STORE_ONLY)]
-    store.freshness.note_devices(others if mine is not None and mine.live else [])
+    others = {
+        id: one.name for id, one in known.items() if id != identity.id and one.now in (Role.FULL, Role.STORE_ONLY)
+    }
+    store.freshness.note_devices(others if mine is not None and mine.live else {})
 
 
 def group_of(store: Store) -> Group | None:

@@ -61,6 +61,7 @@ def _quickly(seed: bytes, *, exact: bool = False) -> Overview | None:
                     return None
                 sessions = listing.decoded_all(raw.values())
                 others, spread = freshness.read(lists.freshness, sessions, exact=exact)
+                names = {**lists.freshness.names(), **names}
             sessions = _now(sessions, lists)
         except (DamagedStoreError, FormatError):
             return None
@@ -75,6 +76,7 @@ def _wholly(*, exact: bool) -> Overview:
         sessions = _now(listing.listed(store), store)
         names, questions = device_names(store.shared)
         others, spread = freshness.read(store.freshness, sessions, exact=exact)
+        names = {**store.freshness.names(), **names}
         return Overview(sessions, names, store.device, questions, others=others, spread=spread)
 
 

@@ -11,7 +11,7 @@ import functools
 from collections.abc import Iterable, Mapping
 from typing import NamedTuple, cast
 
-from hhd.store.catalogue import Catalogue
+from hhd.store.catalogue import HALF_BYTES, Catalogue
 from hhd.store.errors import DamagedStoreError
 from hhd.store.rows import Rows, decoded
 from hhd_protocol.codec import Value, decode_own, encode
@@ -84,25 +84,29 @@ class Freshness:
     def _now(self) -> tuple[int, dict[DeviceId, int]]:
         """Which set of devices this is, counted, and their places."""
         count, devices = self._devices()
-        return count, {device: place for place, (device, now) in enumerate(devices) if now}
+        return count, {device: place for place, (device, now, _) in enumerate(devices) if now}
 
-    def note_devices(self, devices: Iterable[DeviceId]) -> None:
-        """Say which other devices there are now; who had a place keeps it."""
+    def names(self) -> dict[bytes, str]:
+        """Return the names that the other devices have of their own, by the first halves of their ids."""
+        return {device[:HALF_BYTES]: name for device, now, name in self._devices()[1] if now and name}
+
+    def note_devices(self, devices: Mapping[DeviceId, str]) -> None:
+        """Say which other devices there are now, with their own names; who had a place keeps it."""
         count, before = self._devices()
-        now = set(devices)
-        after = [(device, device in now) for device, _ in before]
-        after += [(device, True) for device in sorted(now - {device for device, _ in before})]
+        after = [(device, device in devices, devices.get(device, name)) for device, _, name in before]
+        known = {device for device, _, _ in before}
+        after += [(device, True, devices[device]) for device in sorted(devices.keys() - known)]
         if after != before:
-            self._rows.put(DEVICES, b"", b"", encode([1, count + 1, [[device, has] for device, has in after]]))
+            self._rows.put(DEVICES, b"", b"", encode([1, count + 1, [list(one) for one in after]]))
 
-    def _devices(self) -> tuple[int, list[tuple[DeviceId, bool]]]:
+    def _devices(self) -> tuple[int, list[tuple[DeviceId, bool, str]]]:
         try:
             raw = self._rows.get(DEVICES, b"", b"")
             match decoded(raw, "table of devices") if raw is not None else None:
                 case [1, int(count), list(entries)]:
-                    pairs = cast(list[tuple[bytes, bool]], entries)
-                    return count, [(DeviceId(device), now) for device, now in pairs]
-        except DamagedStoreError:
+                    rows = cast(list[list[Value]], entries)
+                    return count, [_device(row) for row in rows]
+        except (DamagedStoreError, FormatError):
             pass
         return 0, []
 
@@ -167,6 +171,15 @@ class Freshness:
     def forget(self, session: SessionId) -> None:
         """The session is removed; within a transaction."""
         self._sessions.remove(session)
+
+
+def _device(row: Value) -> tuple[DeviceId, bool, str]:
+    match row:
+        case [bytes(device), bool(now)]:  # As it was before names were kept.
+            return DeviceId(device), now, ""
+        case [bytes(device), bool(now), str(name)]:
+            return DeviceId(device), now, name
+    raise FormatError("a row of the table of devices is not in the form it was written in")
 
 
 def _rows(values: list[bytes]) -> list[tuple[int, int, int, bytes]] | None:
