@@ -21,6 +21,7 @@ from hhd.node import (
 )
 from hhd.node.devices import Devices
 from hhd.node.doors import known as known_of
+from hhd.node.handoff_words import REMOVED
 from hhd.node.members import members
 from hhd.node.moment import Moment
 from hhd.node.refused import short
@@ -139,7 +140,9 @@ def load(store: Store, session: SessionId, head: CheckpointId) -> tuple[bytes, R
 def persist(store: Store, record: Record, event: Event) -> None:
     """Make a stage durable, in one transaction with the statement that came with it."""
     with store.transaction():
-        if event.grant is not None and event.what in (Happening.TOOK, Happening.ALREADY):
+        came = event.grant is not None and event.what in (Happening.TOOK, Happening.ALREADY)
+        if came and record.session in store.sessions():  # It may be removed everywhere meanwhile.
+            assert event.grant is not None
             store.statements.add(record.session, event.grant.raw)
         if record.denied and record.release is not None:
             denials.deny(store, record.session, record.release)
@@ -190,8 +193,13 @@ def news(store: Store, me: Identity, one: Handoff, at_ms: int) -> Event | None:
     record = one.record
     if one.stage is Stage.NONE or one.over:
         return None
+    removed = Event(what=Happening.BEATEN, why=REMOVED, at_ms=at_ms)
+    if record.session not in store.sessions() and record.session in store.statements.removed():
+        return removed  # Nothing is here of it but the tombstone.
     known = known_of(store, me, record.session)
     view = known.view
+    if view.removed:
+        return removed
     if view.token is None:
         return None
     beaten = Event(what=Happening.BEATEN, why="Another record of the session beats it.", at_ms=at_ms)

@@ -6,6 +6,11 @@ from hhd.base.errors import Exit
 from hhd.node.refused import short
 from hhd_protocol.handoff import Record, Side, Stage
 
+REMOVED = "A person removed the session everywhere."
+"""Why a handoff was closed whose session is gone; it stands in the journal."""
+GONE = ("it was removed, as a person wished", "no device has it any more")
+"""Continuity and ownership then."""
+
 
 def sentence_of(record: Record, peer: str) -> str:
     """The stage that a handoff came to, in a sentence."""
@@ -35,6 +40,8 @@ def ended(record: Record, peer: str) -> tuple[str, str, Exit, str]:
     match record.stage:
         case Stage.ACKNOWLEDGED | Stage.CLEANED:
             return f"all of it arrived on {peer}, compared by its digests", f"{peer} has it", Exit.DONE, ""
+        case Stage.SUPERSEDED if record.why == REMOVED:
+            return *GONE, Exit.ROLLED_BACK, ""
         case Stage.SUPERSEDED:
             return (
                 "what was done on either side is kept as a head",

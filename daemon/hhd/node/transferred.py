@@ -5,6 +5,7 @@ from __future__ import annotations
 from hhd.node import handoff_journal, handoff_notes, listing
 from hhd.node.answers.transferred import Transferred
 from hhd.node.devices import Devices
+from hhd.node.handoff_words import GONE, REMOVED
 from hhd.node.refused import short
 from hhd.store.store import Store
 from hhd_protocol.crypto import device_text
@@ -53,7 +54,7 @@ def _over(record: Record) -> str:
         case Stage.ABORTED:
             return "nothing was changed"
         case Stage.SUPERSEDED:
-            return "what was done on either side is kept as a head"
+            return GONE[0] if record.why == REMOVED else "what was done on either side is kept as a head"
     return "all of it arrived, compared by its digests"
 
 
@@ -66,6 +67,8 @@ def _ownership(record: Record, peer: str) -> str:
             return f"{peer} has it" if outgoing else "this device has it"
         case Stage.ABORTED:
             return "this device kept it" if outgoing else f"{peer} kept it"
+        case Stage.SUPERSEDED if record.why == REMOVED:
+            return GONE[1]
         case Stage.SUPERSEDED:
             return (
                 "this device had taken it before its store was put back"
@@ -94,6 +97,8 @@ def _way(record: Record, peer: str) -> str:
             return f"it goes on here by itself; if it does not: hhd resume {name}"
         case _, Stage.ACKNOWLEDGED:
             return "nothing to do: the handoff is being closed"
+        case _, Stage.SUPERSEDED if record.why == REMOVED:
+            return ""
         case _, Stage.SUPERSEDED:
             return f"hhd takeover {name} --reason TEXT" if record.denied else f"hhd heads {name}"
         case Side.SOURCE, Stage.ABORTED:
