@@ -29,10 +29,12 @@ KINDS: dict[tuple[int, str], tuple[str, ...]] = {
         "node/test_handoffs_faults.py::test_a_session_on_its_way_is_not_removed_at_the_target_and_arrives",
         "node/test_handoffs_faults.py::test_a_session_that_is_gone_at_the_target_is_not_asked_for_for_ever_and_can_be_"
         "gone_on_with",
+        "node/test_handoffs_removed.py::test_the_handoff_of_a_session_that_is_removed_everywhere_ends_and_nobody_goes_on",
     ),
     (5, "an effect is repeated on resume"): (
         "effects/test_killed.py::test_killed_at_every_point_no_act_runs_twice_and_none_is_forgotten",
         "node/test_handoffs.py::test_cut_off_at_any_stage_the_session_goes_on_at_exactly_one_place",
+        "net/test_transfer_stages.py::test_struck_at_any_stage_it_goes_on_at_exactly_one_place_without_a_person",
     ),
     (6, "a tool call without its result poisons the resume"): (
         "e2e/test_run_killed.py::test_killed_around_any_save_a_session_goes_on_as_if_uncut_and_its_tool_ran_once",
@@ -81,6 +83,7 @@ KINDS: dict[tuple[int, str], tuple[str, ...]] = {
     (23, "with the other device gone a command hangs"): (
         "node/test_handoffs.py::test_a_release_whose_target_is_gone_ends_uncertain_and_says_the_way_which_works",
         "node/test_handoffs.py::test_a_running_effect_is_waited_for_and_past_the_deadline_it_goes_on_here",
+        "net/test_transfer_stages.py::test_where_a_device_is_gone_for_good_the_way_on_is_offered_and_works",
     ),
     (26, "an old holder that slept still acts"): (
         "node/test_lid.py::test_woken_without_a_network_nothing_runs_and_it_is_said_why",
