@@ -57,7 +57,8 @@ def test_a_recipe_makes_the_object_byte_for_byte() -> None:
     assert sealed.hex() == VECTORS["recipe"]["recipe"]
     again = recipe.open_recipe(sealed, made.ref.name, MADE.KEY)
     assert again == made and recipe.epoch_of(sealed) == MADE.EPOCH
-    assert recipe.remake(again, MADE.KEY, old=old, base=lambda _, slot: base[slot]) == raw
+    remade = recipe.remake(again, MADE.KEY, old=old, base=lambda _, slot: base[slot])
+    assert remade is not None and remade.raw == raw
     assert object_name(raw) == made.ref.name
 
 

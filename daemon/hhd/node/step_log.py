@@ -24,7 +24,8 @@ class StepLog:
 
     def __init__(self, reader: Reader, ref: Ref) -> None:
         self._reader, self._ref = reader, ref
-        self.size = reader.log_size(ref)
+        self._chunks = reader.log_chunks(ref)
+        self.size = sum(chunk.length for chunk in self._chunks)
 
     def last(self) -> StepRecord:
         """The newest record."""
@@ -32,7 +33,7 @@ class StepLog:
 
     def records(self) -> Iterator[StepRecord]:
         """Every record, the newest first."""
-        whole = b"".join(self._reader.log(self._ref))
+        whole = b"".join(self._reader.log(self._ref, chunks=self._chunks))
         end: int | None = self.size
         while end is not None:
             record = _decoded(whole, end)
@@ -52,7 +53,7 @@ class StepLog:
         """The bytes of `place`."""
         found: list[bytes] = []
         left = place.length
-        for piece in self._reader.log(self._ref, place.start) if left else ():
+        for piece in self._reader.log(self._ref, place.start, chunks=self._chunks) if left else ():
             found.append(piece[:left])
             left -= len(found[-1])
             if not left:

@@ -11,6 +11,7 @@ from collections import OrderedDict
 from collections.abc import Iterable
 
 from hhd.store.checkpoints import Checkpoint, refs_of
+from hhd.store.closure import Head
 from hhd.store.errors import DamagedStoreError, MissingError
 from hhd.store.openings import Openings
 from hhd.store.reading import Reader
@@ -71,7 +72,7 @@ class Content:
         seen: dict[tuple[Ref, bool], None] = {}
         missing: dict[ObjectName, None] = {}
         waiting = [(root, True) for root in roots]
-        order: list[Ref] = []
+        heads: dict[Ref, Head] = {}
         while waiting:
             ref, as_list = waiting.pop()
             if (ref, as_list) in seen or (family, ref, as_list) in self._sound or (family, ref, True) in self._sound:
@@ -80,9 +81,8 @@ class Content:
             if not self._store.objects.has(ref.name):
                 missing[ref.name] = None
                 continue
-            order.append(ref)
             try:
-                head = reader.head(ref)
+                head = heads[ref] = heads.get(ref) or reader.head(ref)
             except MissingError:
                 raise
             except (DamagedStoreError, FormatError) as error:
@@ -96,8 +96,8 @@ class Content:
                 waiting += [(head.ref(number), False) for number in inside]
         if missing:
             return list(missing)
-        for ref in reversed(list(dict.fromkeys(order))):
-            self._look_at(reader, ref)
+        for ref, head in reversed(heads.items()):
+            self._look_at(reader, ref, head)
         for ref, as_list in seen:
             self._sound[family, ref, as_list] = None
         while len(self._sound) > SOUND_MAX:
@@ -105,10 +105,9 @@ class Content:
         return []
 
     @staticmethod
-    def _look_at(reader: Reader, ref: Ref) -> None:
+    def _look_at(reader: Reader, ref: Ref, head: Head) -> None:
         """Raise Unsound unless all that an object has of its own is what its ids say."""
         try:
-            head = reader.head(ref)
             if isinstance(head, ImageHead):
                 if head.pages:
                     reader.own_pages(ref)

@@ -172,11 +172,16 @@ class Intake:
             return self._removed(session, fresh), None
         if not self.has_session(session) and not self._create(session, fresh):
             return Taken(session=session, revision=store.arrived.revision(session)), None
+        made = []
         for one in fresh:
-            store.statements.add(session, one.raw)
-        for one in (one for one in signed if one.id in payloads and one.id not in refused):
+            if self._came_whole(one, payloads.get(one.id)):
+                made.append(CheckpointId(one.id))
+            else:
+                store.statements.add(session, one.raw)
+        late = [one for one in signed if one.id not in refused and one.id not in made]
+        for one in (one for one in late if one.id in payloads):
             self._await(one, payloads[one.id])
-        made = self._complete(session, now.view, [one.id for one in signed])
+        made += self._complete(session, now.view, [one.id for one in late])
         held, let_go = now.view.held, held_before - now.view.held
         durable = [one.id for one in signed if one.id not in held | refused]
         whole = [id for id in made if id not in held]
@@ -291,6 +296,27 @@ class Intake:
         self._store.create_session(session, family=family)
         return True
 
+    def _came_whole(self, signed: Signed, said: tuple[bytes | None, bool] | None) -> bool:
+        """Commit a checkpoint whose content is here with its statement; False if it is none, or waits for content."""
+        payload, thinned = (None, True) if said is None else said
+        if payload is None or thinned or not isinstance(signed.body, CheckpointBody):
+            return False
+        whole = as_checkpoint(signed.body, signed.raw, read_payload(payload))
+        if not self._is_whole(whole):
+            return False
+        self._store.commit(whole)
+        return True
+
+    def _is_whole(self, checkpoint: Checkpoint) -> bool:
+        """Whether the content of a checkpoint is here, and can be read."""
+        try:
+            return not self._content.missing(checkpoint) and self._content.lacks_module(checkpoint) is None
+        except Unsound as error:
+            log.warning("sync: the content of checkpoint %s cannot be read: %s", checkpoint.id.hex()[:16], error)
+        except MissingError:  # A key of its epoch has not come yet.
+            pass
+        return False
+
     def _await(self, signed: Signed, said: tuple[bytes | None, bool]) -> None:
         """Note what the content of a checkpoint is, unless it is here."""
         payload, thinned = said
@@ -324,13 +350,7 @@ class Intake:
                 store.arrived.came(checkpoint)
                 continue
             whole = replace(checkpoint, thinned=False)
-            try:
-                if self._content.missing(whole) or self._content.lacks_module(whole) is not None:
-                    continue
-            except Unsound as error:
-                log.warning("sync: the content of checkpoint %s cannot be read: %s", checkpoint.id.hex()[:16], error)
-                continue
-            except MissingError:  # A key of its epoch has not come yet.
+            if not self._is_whole(whole):
                 continue
             store.commit(whole)
             store.arrived.came(whole)

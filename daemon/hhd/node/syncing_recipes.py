@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections import OrderedDict
 
 from hhd.store.errors import DamagedStoreError, MissingError
+from hhd.store.opened import Opened
 from hhd.store.openings import Openings
 from hhd.store.restore import SLOT_BITS, Restore
 from hhd.store.store import Store
@@ -66,10 +67,15 @@ class Recipes:
             raise FormatError("a recipe is for too many pages")
         try:
             old = self._parents_pages(message.session, head)
-            bases = self._bases(message.session, head)
+            bases, alone = self._bases(message.session, head)
         except (DamagedStoreError, MissingError):
             return None
-        return recipes.remake(recipe, key, old=old, base=lambda _, slot: bases[slot])
+        made = recipes.remake(recipe, key, old=old, base=lambda _, slot: bases[slot])
+        if made is None:
+            return None
+        if made.frames is not None and alone:
+            self._openings.put(Opened(recipe.ref, SealedObject(made.raw), key), made.frames)
+        return made.raw
 
     def _make(self, session: SessionId, name: ObjectName) -> bytes | None:
         store = self._store
@@ -113,14 +119,16 @@ class Recipes:
         found = (places.get(page) for page in head.pages)
         return _read(restore, [None if one is None else restore.number(one[0]) << SLOT_BITS | one[1] for one in found])
 
-    def _bases(self, session: SessionId, head: ImageHead) -> list[memoryview | bytes]:
-        """The base of each slot; empty bytes for a page that has none."""
+    def _bases(self, session: SessionId, head: ImageHead) -> tuple[list[memoryview | bytes], bool]:
+        """The base of each slot; empty bytes for a page that has none. And whether no base has a base of its own."""
         restore = Restore(self._store.reader(self._store.session(session).family, self._openings).open)
         places: list[int | None] = []
         for page, base in zip(head.pages, head.bases, strict=True):
             number = restore.number(head.ref(base)) if base else 0
             places.append(number << SLOT_BITS | restore.opened[number].slot_of(page) if base else None)
-        return _read(restore, places)
+        found = (restore.opened[place >> SLOT_BITS].is_based(place & 0xFFFF) for place in places if place is not None)
+        alone = not any(found)
+        return _read(restore, places), alone
 
 
 def _read(restore: Restore, places: list[int | None]) -> list[memoryview | bytes]:

@@ -64,6 +64,10 @@ class Opened:
         slots = self.frame_slots(frame)
         return [(self.head.pages[slot], self.head.bases[slot]) for slot in slots if self.head.bases[slot]]
 
+    def is_based(self, slot: int) -> bool:
+        """Whether the frame of a slot stands behind bases."""
+        return bool(self.frame_bases(slot // self.head.frame_pages))
+
     def body(self, segment: int, frames: Sequence[int]) -> list[memoryview]:
         """Open body `segment` and return its `frames`, still compressed."""
         if self._ends is None:

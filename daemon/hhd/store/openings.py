@@ -6,7 +6,7 @@ Used by one thread, for one reading after the other: a reading asks for what it 
 from __future__ import annotations
 
 from collections import OrderedDict
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 
 from hhd.store.opened import Opened
 from hhd.store.placed import Placed
@@ -35,6 +35,16 @@ class Openings:
         self._kept[ref] = found
         self._read.add(ref)
         return found
+
+    def held(self, ref: Ref) -> Opened | None:
+        """Return an object if it is kept open."""
+        return self._kept.get(ref)
+
+    def put(self, opened: Opened, frames: Sequence[bytes]) -> None:
+        """Keep an object that was made here, with what its frames hold, in order."""
+        self._kept[opened.ref] = opened
+        opened.frames.update((number, memoryview(frame)) for number, frame in enumerate(frames))
+        self._read.add(opened.ref)
 
     def trim(self) -> None:
         """Let go of what is too much, the longest unused first."""

@@ -50,6 +50,9 @@ class Reader:
 
     def head(self, ref: Ref) -> Head:
         """Return the head of an object of any kind."""
+        kept = None if self._openings is None else self._openings.held(ref)
+        if kept is not None:
+            return kept.head
         try:
             return either_head(self.sealed(ref).segment(self._family.key(ref.epoch), 0))
         except FormatError as error:
@@ -147,11 +150,11 @@ class Reader:
             at = head.parent
         return [chunk for part in reversed(parts) for chunk in part]
 
-    def log(self, ref: Ref, start: int = 0) -> Iterator[bytes]:
-        """Yield a log from byte `start` on, a chunk at a time."""
+    def log(self, ref: Ref, start: int = 0, *, chunks: Sequence[logs.Chunk] | None = None) -> Iterator[bytes]:
+        """Yield a log from byte `start` on, a chunk at a time; `chunks`: its list, where that was read already."""
         sealed: SealedObject | None = None
         last: Ref | None = None
-        for place in self.log_chunks(ref):
+        for place in self.log_chunks(ref) if chunks is None else chunks:
             if start >= place.length:
                 start -= place.length
                 continue

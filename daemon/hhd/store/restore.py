@@ -115,7 +115,7 @@ class Restore:
             for page, base in opened.frame_bases(frame):
                 source = self.opened[self.number(opened.head.ref(base))]
                 slot = source.slot_of(page)
-                if source.frame_bases(slot // source.head.frame_pages):
+                if source.is_based(slot):
                     raise damaged(opened.ref, FormatError("a base has a base of its own"))
                 source.want((slot,))
         dictionaries: dict[int, bytes] = {}

@@ -43,6 +43,15 @@ class Recipe:
         return head
 
 
+@dataclass(frozen=True, kw_only=True)
+class Remade:
+    """An object that was made again: `raw`, sealed. `frames`: the own pages of each of its frames, as whoever reads it
+    behind the same bases will find them; None where its head names other frames than those."""
+
+    raw: bytes = field(repr=False)
+    frames: tuple[bytes, ...] | None = field(repr=False)
+
+
 def make(ref: Ref, *, nonce: bytes, segments: Sequence[bytes], old: Sequence[Buffer], new: Sequence[Buffer]) -> Recipe:
     """Return the recipe of the object with these opened `segments`; `old`: its parent's pages, empty where none."""
     changes = []
@@ -56,8 +65,8 @@ def make(ref: Ref, *, nonce: bytes, segments: Sequence[bytes], old: Sequence[Buf
 
 def remake(
     recipe: Recipe, key: bytes, *, old: Sequence[Buffer], base: Callable[[ImageHead, int], Buffer]
-) -> bytes | None:
-    """Return the sealed object; None where this build of zstd makes other streams than the sender's.
+) -> Remade | None:
+    """Return the object; None where this build of zstd makes other streams than the sender's.
 
     `old`: the parent's versions of the own pages, empty where it has none. `base`: the base of a slot. Raises
     FormatError where the recipe does not hold together.
@@ -66,9 +75,11 @@ def remake(
     if len(old) != len(head.pages) or len(recipe.changes) != -(-len(head.pages) // SEGMENT_PAGES_MAX):
         raise FormatError("a recipe is for other pages than its object has")
     pages: list[bytes] = []
+    contents: list[bytes] = []
     for at, change in enumerate(recipe.changes):
         part = old[at * SEGMENT_PAGES_MAX : (at + 1) * SEGMENT_PAGES_MAX]
         content = decompress_exactly(change, len(part) * PAGE_BYTES, decompressor(b"".join(part)))
+        contents.append(content)
         pages += [content[i : i + PAGE_BYTES] for i in range(0, len(content), PAGE_BYTES)]
     begins = range(0, len(pages), SEGMENT_PAGES_MAX)
     using = (
@@ -85,7 +96,10 @@ def remake(
     raw = seal_object(key, recipe.nonce, segments)
     if object_name(raw) != recipe.ref.name:
         raise FormatError("a recipe makes another object than it names")
-    return raw
+    named = (
+        not head.dictionary and head.frame_pages == SEGMENT_PAGES_MAX and list(head.frames) == list(map(len, frames))
+    )
+    return Remade(raw=raw, frames=tuple(contents) if named else None)
 
 
 def seal_recipe(recipe: Recipe, key: bytes, nonce: bytes) -> bytes:
