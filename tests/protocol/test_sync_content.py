@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import hashlib
 import random
 from dataclasses import replace
 from typing import Any
@@ -14,7 +15,7 @@ from hhd_protocol import crypto
 from hhd_protocol.compression import compress
 from hhd_protocol.errors import FormatError
 from hhd_protocol.images import ImageHead, encode_head
-from hhd_protocol.objects import object_name
+from hhd_protocol.objects import SealedObject, object_name, seal_object
 from hhd_protocol.sync import recipe
 from hhd_protocol.sync.letters import letter_name, open_letter, seal_letter
 from hhd_protocol.sync.messages import OBJECT, Part
@@ -60,6 +61,25 @@ def test_a_recipe_makes_the_object_byte_for_byte() -> None:
     remade = recipe.remake(again, MADE.KEY, old=old, base=lambda _, slot: base[slot])
     assert remade is not None and remade.raw == raw
     assert object_name(raw) == made.ref.name
+
+
+def test_frames_are_given_for_reading_only_where_the_head_names_them() -> None:
+    made, raw, old, base = MADE.example_object()
+    remade = recipe.remake(made, MADE.KEY, old=old, base=lambda _, slot: base[slot])
+    assert remade is not None and remade.frames is not None
+    assert len(b"".join(remade.frames)) == len(old) * 4096
+    head = made.opened()
+    lying = ImageHead(**{**vars(head), "frames": [length + 1 for length in head.frames]})
+    segments = [encode_head(lying), SealedObject(raw).segment(MADE.KEY, 1)]
+    other = seal_object(MADE.KEY, made.nonce, segments)
+    told = replace(
+        made,
+        ref=made.ref._replace(name=object_name(other)),
+        head=segments[0],
+        digest=hashlib.sha256(b"".join(segments)).digest(),
+    )
+    remade = recipe.remake(told, MADE.KEY, old=old, base=lambda _, slot: base[slot])
+    assert remade is not None and remade.raw == other and remade.frames is None
 
 
 def test_another_build_of_zstd_is_noticed_before_anything_is_sealed(monkeypatch: pytest.MonkeyPatch) -> None:

@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import os
 from collections.abc import Iterator, Mapping
+from dataclasses import dataclass, field
 from pathlib import Path
 from typing import TYPE_CHECKING
 
@@ -25,12 +26,30 @@ TABLE = "followed"
 """A row by device: what a person said here of the way of sessions to it."""
 
 
+@dataclass(kw_only=True)
+class _Judged:
+    """What was found for one device: `mark` and `words` are what it follows from beside the sessions themselves.
+
+    `out`: the sessions that are left out. `held`: those of them that wait for a person's word.
+    """
+
+    mark: bytes | None
+    words: Mapping[bytes, bool]
+    revisions: dict[SessionId, bytes | None] = field(default_factory=dict)
+    out: set[SessionId] = field(default_factory=set)
+    held: set[SessionId] = field(default_factory=set)
+
+
 class Wishes:
-    """What is left out for each device; used by the thread of sync."""
+    """What is left out for each device; used by the thread of sync.
+
+    What was found is kept for as long as nothing that it follows from is otherwise, so that a link over thousands of
+    sessions costs a look at those that changed.
+    """
 
     def __init__(self, me: DeviceId) -> None:
         self._me = me
-        self._held: dict[DeviceId, set[SessionId]] = {}
+        self._judged: dict[DeviceId, _Judged] = {}
         self._found: dict[SessionId, tuple[bytes, bool]] = {}
         self._said: tuple[bytes | None, Registry | None] = (None, None)
         self._files: tuple[float, ...] = ()
@@ -39,31 +58,53 @@ class Wishes:
     def left_out(self, store: Store, device: DeviceId, revisions: Mapping[SessionId, bytes]) -> frozenset[SessionId]:
         """Return the sessions that are not to go to `device`; `revisions`: of all, by which what was found is kept."""
         self._folder = store.folder
-        self._held[device] = set()
-        words = _words(store, device)
-        return frozenset(
-            one for one, revision in revisions.items() if self._leaves_out(store, device, one, words, revision)
-        )
+        judged = self._of(store, device)
+        for session in judged.revisions.keys() - revisions.keys():
+            del judged.revisions[session]
+            judged.out.discard(session)
+            judged.held.discard(session)
+        document = self._document(store, judged.mark)
+        for session, revision in revisions.items():
+            if judged.revisions.get(session) != revision or session in judged.held:
+                self._judge(store, judged, document, device, session, revision)
+        return frozenset(judged.out)
 
     def leaves_out(self, store: Store, device: DeviceId, session: SessionId) -> bool:
         """Whether a session is not to go to `device`."""
-        return self._leaves_out(store, device, session, _words(store, device), None)
+        judged = self._of(store, device)
+        self._judge(store, judged, self._document(store, judged.mark), device, session, None)
+        return session in judged.out
 
-    def _leaves_out(
-        self, store: Store, device: DeviceId, session: SessionId, words: Mapping[bytes, bool], revision: bytes | None
-    ) -> bool:
-        held = self._held.setdefault(device, set())
-        held.discard(session)
-        said = self._wished(store, session, device)
-        word = words.get(session)
-        if said is False or (said is None and word is None and words.get(b"*") is False):
-            return True
-        if said or word:
-            return False
-        if not self._suspicious(store, session, revision) or device in store.arrived.knowing(session):
-            return False
-        held.add(session)
-        return True
+    def _of(self, store: Store, device: DeviceId) -> _Judged:
+        """What was found for a device, from the wishes that there are now."""
+        mark, words = store.shared.mark(), _words(store, device)
+        kept = self._judged.get(device)
+        if kept is None or kept.mark != mark or kept.words != words:
+            kept = self._judged[device] = _Judged(mark=mark, words=words)
+        return kept
+
+    def _judge(
+        self,
+        store: Store,
+        judged: _Judged,
+        document: Registry | None,
+        device: DeviceId,
+        session: SessionId,
+        revision: bytes | None,
+    ) -> None:
+        """Find out of one session, at `revision` (None: as it is now, whichever that is)."""
+        said = None if document is None else document.follows(session, device)
+        word = judged.words.get(session)
+        unwanted = said is False or (said is None and word is None and judged.words.get(b"*") is False)
+        wanted = not unwanted and bool(said or word)
+        held = (
+            not (unwanted or wanted)
+            and self._suspicious(store, session, revision)
+            and device not in store.arrived.knowing(session)
+        )
+        judged.revisions[session] = revision
+        for sessions, belongs in ((judged.out, unwanted or held), (judged.held, held)):
+            sessions.add(session) if belongs else sessions.discard(session)
 
     def _suspicious(self, store: Store, session: SessionId, revision: bytes | None) -> bool:
         """Whether something in a session looks like a credential; found anew where it has changed."""
@@ -80,8 +121,8 @@ class Wishes:
 
     def held(self) -> Iterator[tuple[SessionId, DeviceId]]:
         """The sessions that wait for a person's word, with the device that they do not go to."""
-        for device, sessions in self._held.items():
-            for session in sorted(sessions):
+        for device, judged in self._judged.items():
+            for session in sorted(judged.held):
                 yield session, device
 
     def follow(self, store: Store, session: SessionId | None, device: DeviceId, follow: bool) -> int:
@@ -113,18 +154,15 @@ class Wishes:
         before, self._files = self._files, tuple(found)
         return before == self._files
 
-    def _wished(self, store: Store, session: SessionId, device: DeviceId) -> bool | None:
-        """What the shared document says; it is read once for each state it has."""
-        mark = store.shared.mark()
+    def _document(self, store: Store, mark: bytes | None) -> Registry | None:
+        """The shared document, None if there is none; it is read once for each state (`mark`) that it has."""
         if mark is None:
             return None
         if self._said[0] != mark:
             from hhd.node import registry
 
             self._said = mark, registry.opened(store)
-        document = self._said[1]
-        assert document is not None
-        return document.follows(session, device)
+        return self._said[1]
 
 
 def _words(store: Store, device: DeviceId) -> dict[bytes, bool]:

@@ -6,11 +6,14 @@ from collections import OrderedDict
 from collections.abc import Mapping
 
 from hhd_protocol.ids import CheckpointId, SessionId, StatementId
+from hhd_protocol.sync import compare
 from hhd_protocol.sync.chains import Chains
 from hhd_protocol.sync.events import Changed, Load, Loaded, Output
 from hhd_protocol.sync.messages import DIGEST_BYTES
 from hhd_protocol.sync.peer import Peer
 
+ROOTS_MAX = 16
+"""Roots kept: one for each set of sessions that peers are to have, and of those there are a few."""
 OPEN_SESSIONS_MAX = 64
 """Sessions whose statements are held in memory: those that somebody works on, and those that are being compared."""
 
@@ -24,10 +27,18 @@ class Here:
         """Of sealed bytes, each in the place of a session."""
         self._open: OrderedDict[SessionId, tuple[Chains, tuple[CheckpointId, ...]]] = OrderedDict()
         self._loading: set[SessionId] = set()
+        self._roots: dict[tuple[bool, frozenset[SessionId]], bytes] = {}
+        """Over what a peer is to have, by whether it is sealed and what is left out for it; until something changes."""
+
+    def begin(self, digests: Mapping[SessionId, bytes]) -> None:
+        """Take note of all sessions that are here."""
+        self.digests = dict(digests)
+        self._roots.clear()
 
     def pile(self, names: Mapping[bytes, int]) -> None:
         """Take note of the sealed bytes that are here, or would be, by what they are."""
         self._pile = {SessionId(StatementId(name)): bytes([what]) * DIGEST_BYTES for name, what in names.items()}
+        self._roots.clear()
 
     def digests_for(self, one: Peer) -> Mapping[SessionId, bytes]:
         """The digests of what a peer is to have."""
@@ -37,9 +48,21 @@ class Here:
             return self.digests
         return {session: digest for session, digest in self.digests.items() if session not in one.left_out}
 
+    def root_for(self, one: Peer) -> bytes:
+        """The digest over what a peer is to have."""
+        key = one.sealed, one.left_out
+        found = self._roots.get(key)
+        if found is None:
+            if len(self._roots) >= ROOTS_MAX:
+                self._roots.clear()
+            found = self._roots[key] = compare.root(self.digests_for(one))
+        return found
+
     def changed(self, event: Changed) -> None:
         """A session grew, or went."""
         session = event.session
+        if self.digests.get(session) != event.digest:
+            self._roots.clear()
         if event.digest is None:
             self.digests.pop(session, None)
             self._open.pop(session, None)

@@ -130,7 +130,7 @@ class Sync:
             case Linked() | Lost() | Allowed() | Broke():
                 return self._link(event, now_ms)
             case Opened(digests=digests):
-                self._here.digests = dict(digests)
+                self._here.begin(digests)
                 return []
             case Piled(pile=pile):
                 self._here.pile(pile)

@@ -49,7 +49,11 @@ class Rounds:
         one.round, one.asked_ms = self._round, now_ms
         mine = self._here.digests_for(one)
         hello = Hello(
-            incarnation=self._incarnation, round=one.round, count=len(mine), root=compare.root(mine), holding=holding
+            incarnation=self._incarnation,
+            round=one.round,
+            count=len(mine),
+            root=self._here.root_for(one),
+            holding=holding,
         )
         return [Send(peer=one.id, message=hello)]
 
@@ -128,7 +132,7 @@ class Rounds:
         one.along.clear()
         one.grew.clear()
         mine = self._here.digests_for(one)
-        if hello.root == compare.root(mine):
+        if hello.root == self._here.root_for(one):
             one.level = True
             one.apart.clear()
             one.bare.clear()
