@@ -111,6 +111,33 @@ def example_object() -> tuple[recipe.Recipe, bytes, list[bytes], list[bytes]]:
     return recipe.make(ref, nonce=bytes(range(24)), segments=segments, old=old, new=new), raw, old, base
 
 
+def example_era() -> tuple[recipe.Recipe, bytes, list[bytes]]:
+    """Return the recipe of an image that begins an era, that object, and its pages in the image before."""
+    old = [bytes([n]) * 2048 + digest(f"base {n}") * 64 for n in range(3)] + [b""]
+    new = [page[:200] + b"newer" + page[205:] for page in old[:3]] + [digest("new") * 128]
+    frames = encode_frames(new, 256, [compressor(b"", 256 * 4096)])
+    head = ImageHead(
+        parent=None,
+        refs=[],
+        state=b"state",
+        pages=[1, 4, 9, 12],
+        frame_pages=256,
+        frames=[len(frame) for frame in frames],
+        dictionary=0,
+        bases=[],
+        gone=[],
+        given=[],
+        given_objects=[],
+        given_slots=[],
+        pages_id=digest("pages id"),  # type: ignore[arg-type]
+    )
+    segments = [encode_head(head), *segments_of(frames, 1)]
+    raw = seal_object(KEY, bytes(range(24)), segments)
+    ref, before = Ref(name=object_name(raw), epoch=EPOCH), Ref(name=ObjectName(digest("before")), epoch=EPOCH)
+    made = recipe.make(ref, nonce=bytes(range(24)), segments=segments, old=old, new=new, before=before)
+    return made, raw, old
+
+
 def vectors() -> dict[str, Any]:
     """Return everything the file holds."""
     after: dict[StatementId, StatementId | None] = {}
@@ -124,6 +151,7 @@ def vectors() -> dict[str, Any]:
     sessions = {SessionId(statement(f"session {n}")): digest(f"of session {n}")[:16] for n in range(60)}
     letter, sealed = example_letter()
     made, raw, _, _ = example_object()
+    era, whole, _ = example_era()
     return {
         "messages": [{"name": type(one).__name__, "message": encode_message(one).hex()} for one in MESSAGES],
         "frontier": {
@@ -152,6 +180,12 @@ def vectors() -> dict[str, Any]:
             "recipe": recipe.seal_recipe(made, KEY, bytes(24)).hex(),
             "name": made.ref.name.hex(),
             "bytes": len(raw),
+        },
+        "recipe of an era": {
+            "key": KEY.hex(),
+            "recipe": recipe.seal_recipe(era, KEY, bytes(24)).hex(),
+            "name": era.ref.name.hex(),
+            "bytes": len(whole),
         },
     }
 

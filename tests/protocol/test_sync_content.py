@@ -12,6 +12,7 @@ from tests.protocol.mutate import mutated_bytes
 from tests.protocol.test_sync_messages import VECTORS, generator
 
 from hhd_protocol import crypto
+from hhd_protocol.codec import encode
 from hhd_protocol.compression import compress
 from hhd_protocol.errors import FormatError
 from hhd_protocol.images import ImageHead, encode_head
@@ -61,6 +62,31 @@ def test_a_recipe_makes_the_object_byte_for_byte() -> None:
     remade = recipe.remake(again, MADE.KEY, old=old, base=lambda _, slot: base[slot])
     assert remade is not None and remade.raw == raw
     assert object_name(raw) == made.ref.name
+
+
+def test_a_recipe_makes_an_image_that_begins_an_era_out_of_the_one_before() -> None:
+    made, raw, old = MADE.example_era()
+    sealed = recipe.seal_recipe(made, MADE.KEY, bytes(24))
+    assert sealed.hex() == VECTORS["recipe of an era"]["recipe"]
+    again = recipe.open_recipe(sealed, made.ref.name, MADE.KEY)
+    assert again == made and again.image() == made.before
+    remade = recipe.remake(again, MADE.KEY, old=old, base=never)
+    assert remade is not None and remade.raw == raw and remade.frames is not None
+    with_parent = replace(made, before=None)
+    with pytest.raises(FormatError):  # It stands alone: without the image before there is nothing to make it of.
+        with_parent.opened()
+    step, _, _, _ = MADE.example_object()
+    with pytest.raises(FormatError):  # Where a parent is named, nobody says another one.
+        replace(step, before=made.before).opened()
+    short = encode([2, made.nonce, made.head, made.digest, list(made.changes), b"short", MADE.EPOCH])
+    nonce = bytes(24)
+    damaged = MADE.EPOCH + nonce + crypto.seal(crypto.derive(MADE.KEY, "recipe"), nonce, short, ad=made.ref.name)
+    with pytest.raises(FormatError):
+        recipe.open_recipe(damaged, made.ref.name, MADE.KEY)
+
+
+def never(*_: object) -> bytes:
+    raise AssertionError("an object without bases was asked for one")
 
 
 def test_frames_are_given_for_reading_only_where_the_head_names_them() -> None:

@@ -27,6 +27,8 @@ FLUSH_BYTES = 8 * 1024 * 1024
 """Objects that came are kept together: one durable write for so many bytes, or once a peer sent all it was asked."""
 FLUSH_MS = 100
 """And for so long at most: of a session at work there is always something that was asked for and has not come."""
+EAGER_BYTES_MAX = 64 * 1024 * 1024
+"""Of objects made again out of recipes that no checkpoint has brought yet: one image of an era, and a step or two."""
 UNASKED_BYTES_MAX = 64 * 1024 * 1024
 """Content that a peer gives and was not asked for, on one link: two askings may cross, and that is all."""
 
@@ -130,7 +132,7 @@ class Arrivals:
             self._objects[name] = raw, peer
             self._bytes += len(raw)
             self.flush()
-        elif len(self._eager) < EAGER_OBJECTS_MAX:
+        elif len(self._eager) < EAGER_OBJECTS_MAX and sum(map(len, self._eager.values())) < EAGER_BYTES_MAX:
             self._eager[name] = raw
 
     def eager(self) -> tuple[bytes, ...]:

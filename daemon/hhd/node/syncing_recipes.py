@@ -11,7 +11,7 @@ from hhd.store.restore import SLOT_BITS, Restore
 from hhd.store.store import Store
 from hhd_protocol.crypto import NONCE_BYTES, SealError
 from hhd_protocol.errors import FormatError
-from hhd_protocol.ids import DeviceId, ObjectName, SessionId
+from hhd_protocol.ids import CheckpointId, DeviceId, ObjectName, SessionId
 from hhd_protocol.images import ImageHead, decode_head
 from hhd_protocol.limits import IMAGE_OBJECT_PAGES_MAX, SYNC_PART_BYTES
 from hhd_protocol.objects import Ref, SealedObject
@@ -21,7 +21,9 @@ from hhd_protocol.sync.messages import Rebuild
 WORTH_BYTES, WORTH_SHARE = 1024, 0.75
 """A recipe is sent where it saves a quarter and a kilobyte: making the object again costs the receiver some time."""
 OBJECT_BYTES_MAX = 1024 * 1024
-"""Larger objects go as they are: their pages were not small changes."""
+"""Larger objects go as they are: their pages were not small changes. One that begins an era has every page."""
+ERA_BYTES_MAX = 32 * 1024 * 1024
+"""Above this an image goes whole: making it again at the other side would take seconds."""
 KEPT = 16
 """Recipes kept: each peer is sent the same."""
 
@@ -31,27 +33,34 @@ class Recipes:
 
     def __init__(self, store: Store, openings: Openings) -> None:
         self._store, self._openings = store, openings
-        self._made: OrderedDict[ObjectName, bytes | None] = OrderedDict()
+        self._made: OrderedDict[tuple[ObjectName, bool], bytes | None] = OrderedDict()
+        """By the object, and whether it was known which checkpoint brought it."""
         self.refused: set[DeviceId] = set()
         """Peers that could not make an object: they get whole ones."""
 
-    def recipe(self, peer: DeviceId, session: SessionId, name: ObjectName) -> Rebuild | None:
-        """Return how `peer`, which has the parent, makes an object again; None where sending it whole is as well."""
+    def recipe(
+        self, peer: DeviceId, session: SessionId, name: ObjectName, brought_by: CheckpointId | None = None
+    ) -> Rebuild | None:
+        """Return how `peer`, which has the parent, makes an object again; None where sending it whole is as well.
+
+        `brought_by`: the checkpoint that the object is new in, where the peer has the parent of that.
+        """
         if peer in self.refused:
             return None
-        if name not in self._made:
+        known = name, brought_by is not None
+        if known not in self._made:
             try:
-                self._made[name] = self._make(session, name)
+                self._made[known] = self._make(session, name, brought_by)
             except (DamagedStoreError, MissingError, FormatError):
-                self._made[name] = None
+                self._made[known] = None
             while len(self._made) > KEPT:
                 self._made.popitem(last=False)
-        sealed = self._made.get(name)
+        sealed = self._made.get(known)
         return None if sealed is None else Rebuild(name=name, session=session, recipe=sealed)
 
     def was_given(self, name: ObjectName) -> bool:
         """Whether an object went out as a recipe not long ago."""
-        return self._made.get(name) is not None
+        return any(self._made.get((name, told)) is not None for told in (False, True))
 
     def rebuilt(self, message: Rebuild) -> bytes | None:
         """Return the object of a recipe; None where it cannot be made here. Raises FormatError where it is wrong."""
@@ -66,7 +75,7 @@ class Recipes:
         if len(head.pages) > IMAGE_OBJECT_PAGES_MAX:
             raise FormatError("a recipe is for too many pages")
         try:
-            old = self._parents_pages(message.session, head)
+            old = self._pages_in(message.session, recipe.image(), head)
             bases, alone = self._bases(message.session, head)
         except (DamagedStoreError, MissingError):
             return None
@@ -77,10 +86,10 @@ class Recipes:
             self._openings.put(Opened(recipe.ref, SealedObject(made.raw), key), made.frames)
         return made.raw
 
-    def _make(self, session: SessionId, name: ObjectName) -> bytes | None:
+    def _make(self, session: SessionId, name: ObjectName, brought_by: CheckpointId | None) -> bytes | None:
         store = self._store
         size = store.objects.size(name)
-        if not WORTH_BYTES < size <= OBJECT_BYTES_MAX:
+        if not WORTH_BYTES < size <= (OBJECT_BYTES_MAX if brought_by is None else ERA_BYTES_MAX):
             return None
         family = store.family(session)
         raw = store.objects.raw(name)
@@ -97,24 +106,36 @@ class Recipes:
             return None
         epoch, first = opened
         head = decode_head(first)
-        if head.parent is None or not head.bases or not head.pages:
+        before = self._image_before(head, brought_by)
+        if not head.pages or (before is None and (head.parent is None or not head.bases or size > OBJECT_BYTES_MAX)):
             return None
         key = family.key(epoch)
         ref = Ref(name=name, epoch=epoch)
         segments = [sealed.segment(key, number) for number in range(sealed.count)]
         _, new = store.reader(family.id, self._openings).own_pages(ref)
         nonce = raw[2 + 4 * sealed.count : 2 + 4 * sealed.count + NONCE_BYTES]
-        made = recipes.make(ref, nonce=nonce, segments=segments, old=self._parents_pages(session, head), new=new)
+        image = before or head.parent
+        assert image is not None
+        old = self._pages_in(session, image, head)
+        made = recipes.make(ref, nonce=nonce, segments=segments, old=old, new=new, before=before)
         result = recipes.seal_recipe(made, key, store.random(NONCE_BYTES))
         if len(result) > min(WORTH_SHARE * size, size - WORTH_BYTES, 3 * SYNC_PART_BYTES):
             return None
         return result
 
-    def _parents_pages(self, session: SessionId, head: ImageHead) -> list[memoryview | bytes]:
-        """The parent's versions of the own pages; empty bytes where it has none."""
-        assert head.parent is not None
+    def _image_before(self, head: ImageHead, brought_by: CheckpointId | None) -> Ref | None:
+        """The image that one which stands alone comes after; None where the head has a parent, or none is known."""
+        if brought_by is None or not recipes.stands_alone(head):
+            return None
+        for parent in self._store.checkpoint(brought_by).parents:
+            if (image := self._store.checkpoint(parent).payload.image) is not None:
+                return image
+        return None
+
+    def _pages_in(self, session: SessionId, image: Ref, head: ImageHead) -> list[memoryview | bytes]:
+        """The versions of the own pages in another image; empty bytes where it has none."""
         reader = self._store.reader(self._store.session(session).family, self._openings)
-        places = reader.placed(head.parent)
+        places = reader.placed(image)
         restore = Restore(reader.open)
         found = (places.get(page) for page in head.pages)
         return _read(restore, [None if one is None else restore.number(one[0]) << SLOT_BITS | one[1] for one in found])
@@ -123,6 +144,8 @@ class Recipes:
         """The base of each slot; empty bytes for a page that has none. And whether no base has a base of its own."""
         restore = Restore(self._store.reader(self._store.session(session).family, self._openings).open)
         places: list[int | None] = []
+        if not head.bases:
+            return [], True
         for page, base in zip(head.pages, head.bases, strict=True):
             number = restore.number(head.ref(base)) if base else 0
             places.append(number << SLOT_BITS | restore.opened[number].slot_of(page) if base else None)

@@ -57,12 +57,12 @@ class Serving:
         self._keys.tell_had(peer, session, [one.id for one in found])
         entries: list[Entry] = []
         bare: list[CheckpointId] = []
-        objects: list[ObjectName] = []
+        objects: list[tuple[ObjectName, CheckpointId]] = []
         for one in in_order(found):
             entry, brought = self._entry(CheckpointId(one.id), one.raw, isinstance(one.body, CheckpointBody))
             entries.append(entry)
             if brought is not None:
-                objects += brought
+                objects += [(name, CheckpointId(one.id)) for name in brought]
                 bare.append(CheckpointId(one.id))
         along: list[bytes] | None = None
         if output.eager and self.eager and len(checkpoints) <= 4:
@@ -95,12 +95,12 @@ class Serving:
         entry = Entry(raw=raw, payload=kept.payload.encoded(), thinned=kept.thinned)
         return entry, None if kept.thinned else list(kept.objects)
 
-    def _along(self, peer: DeviceId, session: SessionId, names: list[ObjectName]) -> list[bytes] | None:
+    def _along(self, peer: DeviceId, session: SessionId, objects: list[tuple[ObjectName, CheckpointId]]) -> list[bytes] | None:
         """The objects that go along with the checkpoint that brought them; recipes go before it. None: they do not."""
         found: list[bytes] = []
         recipes: list[Message] = []
-        for name in names:
-            if (recipe := self._held.recipes.recipe(peer, session, name)) is not None:
+        for name, brought_by in objects:
+            if (recipe := self._held.recipes.recipe(peer, session, name, brought_by)) is not None:
                 recipes.append(recipe)
                 continue
             raw = self._held.store.objects.raw(name)

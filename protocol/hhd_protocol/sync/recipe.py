@@ -9,11 +9,12 @@ build of zstd makes another stream, which must not be sealed under the nonce of 
 from __future__ import annotations
 
 import hashlib
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass, field
+from itertools import repeat
 
-from hhd_protocol.codec import decode, encode
-from hhd_protocol.compression import compressor, decompress_exactly, decompressor
+from hhd_protocol.codec import Value, decode, encode
+from hhd_protocol.compression import Compressor, compressor, decompress_exactly, decompressor
 from hhd_protocol.crypto import NONCE_BYTES, derive, seal, unseal
 from hhd_protocol.errors import FormatError
 from hhd_protocol.ids import EpochId, ObjectName
@@ -27,20 +28,28 @@ _EPOCH_BYTES = 32
 
 @dataclass(frozen=True, kw_only=True)
 class Recipe:
-    """`head`: the object's first segment. `digest`: SHA-256 over all segments, joined. `changes`: the differences."""
+    """`head`: the object's first segment. `digest`: SHA-256 over all segments, joined. `changes`: the differences,
+    behind pages of the image `before`; None: of the parent that the head names, which one that stands alone has not."""
 
     ref: Ref
     nonce: bytes
     head: bytes = field(repr=False)
     digest: bytes
     changes: tuple[bytes, ...] = field(repr=False)
+    before: Ref | None = None
 
     def opened(self) -> ImageHead:
-        """The head of the object; raises FormatError where this is no image that stands on another one."""
+        """The head of the object; raises FormatError where this is no image that comes after another one."""
         head = decode_head(self.head)
-        if head.parent is None or not head.pages or not head.bases:
+        if not (head.pages and (stands_alone(head) if self.before is not None else head.parent and head.bases)):
             raise FormatError("a recipe is for an object that is not made of earlier versions")
         return head
+
+    def image(self) -> Ref:
+        """The image whose pages the changes stand behind."""
+        found = self.before or self.opened().parent
+        assert found is not None
+        return found
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -52,15 +61,24 @@ class Remade:
     frames: tuple[bytes, ...] | None = field(repr=False)
 
 
-def make(ref: Ref, *, nonce: bytes, segments: Sequence[bytes], old: Sequence[Buffer], new: Sequence[Buffer]) -> Recipe:
-    """Return the recipe of the object with these opened `segments`; `old`: its parent's pages, empty where none."""
+def make(
+    ref: Ref,
+    *,
+    nonce: bytes,
+    segments: Sequence[bytes],
+    old: Sequence[Buffer],
+    new: Sequence[Buffer],
+    before: Ref | None = None,
+) -> Recipe:
+    """Return the recipe of the object with these opened `segments`; `old`: its pages in its parent, or in the image
+    `before`, empty where none."""
     changes = []
     for begin in range(0, len(new), SEGMENT_PAGES_MAX):
         prefix = b"".join(old[begin : begin + SEGMENT_PAGES_MAX])
         content = b"".join(new[begin : begin + SEGMENT_PAGES_MAX])
         changes.append(compressor(prefix, len(content)).compress(content))
     digest = hashlib.sha256(b"".join(segments)).digest()
-    return Recipe(ref=ref, nonce=nonce, head=segments[0], digest=digest, changes=tuple(changes))
+    return Recipe(ref=ref, nonce=nonce, head=segments[0], digest=digest, changes=tuple(changes), before=before)
 
 
 def remake(
@@ -68,8 +86,8 @@ def remake(
 ) -> Remade | None:
     """Return the object; None where this build of zstd makes other streams than the sender's.
 
-    `old`: the parent's versions of the own pages, empty where it has none. `base`: the base of a slot. Raises
-    FormatError where the recipe does not hold together.
+    `old`: the versions of the own pages in `recipe.image()`, empty where it has none. `base`: the base of a slot; not
+    asked for where the object has none. Raises FormatError where the recipe does not hold together.
     """
     head = recipe.opened()
     if len(old) != len(head.pages) or len(recipe.changes) != -(-len(head.pages) // SEGMENT_PAGES_MAX):
@@ -81,15 +99,7 @@ def remake(
         content = decompress_exactly(change, len(part) * PAGE_BYTES, decompressor(b"".join(part)))
         contents.append(content)
         pages += [content[i : i + PAGE_BYTES] for i in range(0, len(content), PAGE_BYTES)]
-    begins = range(0, len(pages), SEGMENT_PAGES_MAX)
-    using = (
-        compressor(
-            b"".join(base(head, slot) for slot in range(begin, min(begin + SEGMENT_PAGES_MAX, len(pages)))),
-            min(len(pages), SEGMENT_PAGES_MAX) * PAGE_BYTES,
-        )
-        for begin in begins
-    )
-    frames = encode_frames(pages, SEGMENT_PAGES_MAX, using)
+    frames = encode_frames(pages, SEGMENT_PAGES_MAX, _compressors(head, base))
     segments = [recipe.head, *segments_of(frames, head.frames_per_segment())]
     if hashlib.sha256(b"".join(segments)).digest() != recipe.digest:
         return None
@@ -102,9 +112,27 @@ def remake(
     return Remade(raw=raw, frames=tuple(contents) if named else None)
 
 
+def _compressors(head: ImageHead, base: Callable[[ImageHead, int], Buffer]) -> Iterator[Compressor]:
+    """What the writer of `store.md` compresses each frame with."""
+    count = len(head.pages)
+    if not head.bases:
+        yield from repeat(compressor(b"", SEGMENT_PAGES_MAX * PAGE_BYTES))
+    for begin in range(0, count, SEGMENT_PAGES_MAX):
+        behind = b"".join(base(head, slot) for slot in range(begin, min(begin + SEGMENT_PAGES_MAX, count)))
+        yield compressor(behind, min(count, SEGMENT_PAGES_MAX) * PAGE_BYTES)
+
+
+def stands_alone(head: ImageHead) -> bool:
+    """Whether an object names no parent, and has nothing in its seal that a recipe does not say."""
+    return head.parent is None and not head.dictionary and head.frame_pages == SEGMENT_PAGES_MAX
+
+
 def seal_recipe(recipe: Recipe, key: bytes, nonce: bytes) -> bytes:
     """Return the recipe sealed under a key derived from that of its epoch; `nonce` is 24 random bytes."""
-    plain = encode([1, recipe.nonce, recipe.head, recipe.digest, list(recipe.changes)])
+    fields: list[Value] = [1, recipe.nonce, recipe.head, recipe.digest, list(recipe.changes)]
+    if recipe.before is not None:
+        fields = [2, *fields[1:], recipe.before.name, recipe.before.epoch]
+    plain = encode(fields)
     return recipe.ref.epoch + nonce + seal(derive(key, "recipe"), nonce, plain, ad=recipe.ref.name)
 
 
@@ -120,9 +148,17 @@ def open_recipe(sealed: bytes, name: ObjectName, key: bytes) -> Recipe:
     ref = Ref(name=name, epoch=epoch_of(sealed))
     nonce, rest = sealed[_EPOCH_BYTES : _EPOCH_BYTES + NONCE_BYTES], sealed[_EPOCH_BYTES + NONCE_BYTES :]
     plain = unseal(derive(key, "recipe"), nonce, rest, ad=name)
+    before: Ref | None = None
     match decode(plain, bytes_max=SYNC_MESSAGE_BYTES_MAX):
-        case [1, bytes(inner), bytes(head), bytes(digest), list(changes)] if len(inner) == NONCE_BYTES:
-            parts = tuple(one for one in changes if isinstance(one, bytes))
-            if len(parts) == len(changes) and len(digest) == 32:
-                return Recipe(ref=ref, nonce=inner, head=head, digest=digest, changes=parts)
-    raise FormatError("a recipe is not in its form")
+        case [1, bytes(inner), bytes(head), bytes(digest), list(changes)]:
+            pass
+        case [2, bytes(inner), bytes(head), bytes(digest), list(changes), bytes(before_name), bytes(before_epoch)]:
+            if len(before_name) != 32 or len(before_epoch) != _EPOCH_BYTES:
+                raise FormatError("a recipe is not in its form")
+            before = Ref(name=ObjectName(before_name), epoch=EpochId(before_epoch))
+        case _:
+            raise FormatError("a recipe is not in its form")
+    parts = tuple(one for one in changes if isinstance(one, bytes))
+    if len(inner) != NONCE_BYTES or len(digest) != 32 or len(parts) != len(changes):
+        raise FormatError("a recipe is not in its form")
+    return Recipe(ref=ref, nonce=inner, head=head, digest=digest, changes=parts, before=before)

@@ -1,0 +1,100 @@
+"""An image that begins an era goes as the difference to the one before, and is the same object everywhere."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import pytest
+from tests.node.wired import Person, Work, person
+from tests.store.conftest import Memory, flat
+
+from hhd.store import image_writer
+from hhd.store.check import Check
+from hhd.store.errors import MissingError
+from hhd.store.line import Line
+from hhd_protocol.ids import CheckpointId, ObjectName, SessionId
+from hhd_protocol.objects import object_name
+from hhd_protocol.sync import decode_message
+from hhd_protocol.sync.messages import Part, Rebuild, Statements
+
+
+def begun(alice: Person, session: SessionId, step: CheckpointId) -> list[ObjectName]:
+    """The objects of a step that stand alone, if it begins an era."""
+    store = alice["laptop"].store
+    made = store.checkpoint(step)
+    assert made.payload.image is not None
+    head = store.reader(store.session(session).family).open(made.payload.image).head
+    return list(made.objects) if head.parent is None and not head.bases else []
+
+
+def eras(alice: Person, work: Work, steps: int) -> dict[CheckpointId, tuple[int, int]]:
+    """Work for so many steps; of each that begins an era return how many bytes went over, and how many it is."""
+    found: dict[CheckpointId, tuple[int, int]] = {}
+    for _ in range(steps):
+        alice.seen.clear()
+        made = work.step(work.memory.edit(5))
+        assert alice.pump()
+        if names := begun(alice, work.session, made):
+            store = alice["laptop"].store
+            found[made] = sum(map(len, alice.seen)), sum(store.objects.size(name) for name in names)
+    return found
+
+
+def test_an_era_costs_what_changed_and_is_byte_equal_at_both(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(image_writer, "ERA_STEPS_MIN", 6)
+    monkeypatch.setattr(image_writer, "KEY_SHARE_REWRITTEN", 1e9)
+    with person(tmp_path, "laptop", "desktop") as alice:
+        session = alice.create("laptop")
+        work = Work(alice, "laptop", session, Memory(600))
+        alice.link("laptop", "desktop")
+        work.step(list(work.memory.pages))
+        assert alice.pump()
+        found = eras(alice, work, 15)
+        assert len(found) == 2
+        for made, (went_over, size) in found.items():
+            assert size > 200_000 and went_over < 4_000, "few pages changed"
+            names = begun(alice, session, made)
+            assert len(names) == 2, "the dictionary's pages lie in an object of their own"
+            for name in names:
+                raw = alice["desktop"].store.objects.raw(name)
+                assert raw is not None and raw == alice["laptop"].store.objects.raw(name) and object_name(raw) == name
+        made = alice["laptop"].store.checkpoint_ids(session)[-1]
+        assert flat(Line(alice["desktop"].store, session, made).snapshot()) == work.memory.pages
+        assert not Check(alice["desktop"].store).run().findings
+
+
+def test_an_era_goes_whole_where_the_peer_cannot_make_it(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(image_writer, "ERA_STEPS_MIN", 6)
+    monkeypatch.setattr(image_writer, "KEY_SHARE_REWRITTEN", 1e9)
+    with person(tmp_path, "laptop", "desktop") as alice:
+        session = alice.create("laptop")
+        work = Work(alice, "laptop", session, Memory(200))
+        alice.link("laptop", "desktop")
+        work.step(list(work.memory.pages))
+        assert alice.pump()
+
+        def lost(*_: object) -> None:
+            raise MissingError("what came before is gone here")
+
+        monkeypatch.setattr(alice["desktop"].engine.recipes, "_pages_in", lost)
+        found = eras(alice, work, 8)
+        assert len(found) == 1
+        kinds = {type(decode_message(raw)) for raw in alice.seen}
+        assert Statements in kinds and Rebuild not in kinds, "from then on it is sent whole ones"
+        assert Part in kinds or all(size > 50_000 for _, size in found.values())
+        made = alice["laptop"].store.checkpoint_ids(session)[-1]
+        assert flat(Line(alice["desktop"].store, session, made).snapshot()) == work.memory.pages
+
+
+def test_an_era_is_sent_as_it_is_to_who_lacks_what_came_before(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(image_writer, "ERA_STEPS_MIN", 6)
+    monkeypatch.setattr(image_writer, "KEY_SHARE_REWRITTEN", 1e9)
+    with person(tmp_path, "laptop", "desktop") as alice:
+        session = alice.create("laptop")
+        work = Work(alice, "laptop", session, Memory(200))
+        for _ in range(9):
+            made = work.step(work.memory.edit(5))
+        alice.link("laptop", "desktop")
+        assert alice.pump()
+        assert flat(Line(alice["desktop"].store, session, made).snapshot()) == work.memory.pages
+        assert not alice["laptop"].cuts and not alice["desktop"].cuts
