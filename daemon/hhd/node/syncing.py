@@ -43,6 +43,8 @@ T = TypeVar("T")
 SYNC, PAGES = "sync", "pages"
 REST_SECONDS = 4.0
 """Without work for so long, the store is let go of."""
+FOLD_SECONDS = 0.3
+"""Without work for so long, a log that became long while content came is folded."""
 LOOK_SECONDS = 2.0
 """How often it is looked whether another process wrote to the store; a step of a session here is told at once."""
 LOOK_SHARE = 20
@@ -245,6 +247,9 @@ class Syncing:
             await self._look()
         if time.monotonic() - self._noted > NOTE_SECONDS and self._engine.freshness.waits:
             await self._note()
+        if self._engine.folds_due and time.monotonic() - self._worked > FOLD_SECONDS:
+            with contextlib.suppress(UserError):  # Whoever commits next folds it.
+                await self._lane.do(self._engine.fold)
         if time.monotonic() - self._worked > REST_SECONDS:
             await self._rest()
 

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import logging
 from collections import Counter
+from contextlib import nullcontext
 from functools import partial
 
 from hhd.base.errors import UserError
@@ -27,6 +28,8 @@ FLUSH_BYTES = 8 * 1024 * 1024
 """Objects that came are kept together: one durable write for so many bytes, or once a peer sent all it was asked."""
 FLUSH_MS = 100
 """And for so long at most: of a session at work there is always something that was asked for and has not come."""
+UNFOLDED_BYTES = 1024 * 1024
+"""Kept so much at once, a sender hears of it before the log is folded, which takes as long again."""
 EAGER_BYTES_MAX = 64 * 1024 * 1024
 """Of objects made again out of recipes that no checkpoint has brought yet: one image of an era, and a step or two."""
 UNASKED_BYTES_MAX = 64 * 1024 * 1024
@@ -155,11 +158,17 @@ class Arrivals:
         self._modules = {}
         sessions: dict[SessionId, DeviceId] = {}
         held, store, machine = self._held, self._held.store, self._talk.machine
+        given = {name: raw for name, (raw, _) in objects.items()}
+        size = sum(map(len, given.values()))
         try:
-            with store.transaction():
-                store.insist_on_room(sum(len(raw) for raw, _ in objects.values()))
+            with (
+                store.database.unfolded() if size >= UNFOLDED_BYTES else nullcontext(),
+                store.transaction(),
+                held.content.given(given),
+            ):
+                store.insist_on_room(size)
                 for name, (raw, peer) in objects.items():
-                    store.objects.put(raw)
+                    store.objects.put(raw, name=name)
                     if (session := machine.wants.session(name)) is not None:
                         sessions[session] = peer
                 for module, (raw, peer) in modules.items():
@@ -184,6 +193,7 @@ class Arrivals:
             return
         for kept in (*objects, *modules):
             self.begun.drop(kept)
+        held.unfolded = held.unfolded or size >= UNFOLDED_BYTES
         arrived: list[tuple[bytes, DeviceId]] = [(name, peer) for name, (_, peer) in objects.items()]
         for came, peer in [*arrived, *((module, peer) for module, (_, peer) in modules.items())]:
             self._talk.feed(Arrived(name=came, source=peer))

@@ -8,7 +8,8 @@ checkpoint counts as whole here.
 from __future__ import annotations
 
 from collections import OrderedDict
-from collections.abc import Iterable
+from collections.abc import Iterable, Iterator, Mapping
+from contextlib import contextmanager
 
 from hhd.store.checkpoints import Checkpoint, refs_of
 from hhd.store.closure import Head
@@ -39,7 +40,17 @@ class Content:
 
     def __init__(self, store: Store, openings: Openings) -> None:
         self._store, self._openings = store, openings
+        self._given: dict[ObjectName, bytes] = {}
         self._sound: OrderedDict[tuple[FamilyId, Ref, bool], None] = OrderedDict()
+
+    @contextmanager
+    def given(self, objects: Mapping[ObjectName, bytes]) -> Iterator[None]:
+        """Within: these came, are kept by now, and need not be read again to be looked at."""
+        self._given = dict(objects)
+        try:
+            yield
+        finally:
+            self._given = {}
 
     def missing(self, checkpoint: Checkpoint) -> list[ObjectName]:
         """Return objects that the content of a checkpoint needs and that are not here; empty once it is whole.
@@ -68,7 +79,9 @@ class Content:
 
     def _walk(self, family: FamilyId, roots: Iterable[Ref]) -> list[ObjectName]:
         """Look at all that `roots`, used as lists, need; return what is not here, else remember them as sound."""
-        reader = self._store.reader(family, self._openings)
+        objects, given = self._store.objects, self._given
+        keys = self._store.families.get(family)
+        reader = Reader(keys, lambda ref: given.get(ref.name) or objects.raw(ref.name), self._openings)
         seen: dict[tuple[Ref, bool], None] = {}
         missing: dict[ObjectName, None] = {}
         waiting = [(root, True) for root in roots]

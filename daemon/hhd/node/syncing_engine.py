@@ -115,6 +115,15 @@ class Engine:
         """With `on` no content goes along with statements unasked."""
         self._serving.eager = not on
 
+    @property
+    def folds_due(self) -> bool:
+        """Whether `fold` has something to do, once nothing else has."""
+        return self._held.unfolded
+
+    def fold(self) -> None:
+        """Do what was put off while others waited."""
+        self._held.fold()
+
     def rest(self) -> None:
         """Let go of the store: what holds it open all day stops its repair."""
         self._serving.rest()

@@ -35,6 +35,8 @@ class Held:
         self._now: _Open | None = None
         self.index = Index()
         """What of each session is here; it outlives a rest."""
+        self.unfolded = False
+        """Whether the store's log has become long, and nobody has waited for it to be folded."""
 
     def _open(self) -> _Open:
         if self._now is None:
@@ -90,6 +92,12 @@ class Held:
         """Let go of what was opened and is not likely to be read again."""
         if self._now is not None:
             self._now.openings.trim()
+
+    def fold(self) -> None:
+        """Fold the store's log, where that was put off."""
+        if self.unfolded and self._now is not None:
+            self._now.store.database.fold_some()
+        self.unfolded = False
 
     def rest(self) -> None:
         """Let go of the store: what holds it open all day stops its repair."""

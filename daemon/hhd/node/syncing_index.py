@@ -107,17 +107,12 @@ class Index:
             return {}
         fresh: dict[StatementId, StatementId | None] = {}
         ids = (*store.checkpoint_ids(session), *store.statements.listed(session))
-        stones = store.statements.tombstone_ids(session)
-        for id in (*ids, *stones):
+        for id in (*ids, *store.statements.tombstone_ids(session)):
             if id in known.chains:
                 continue
             signed = store.statements.get(session, id)
             if signed is not None:
                 fresh[id] = signed.body.after
-        if any(id in fresh for id in stones):  # What was held of it is not here any more.
-            self.reread(session)
-            self.seen(store, session)
-            return fresh
         with_content = set(store.checkpoint_ids(session)) if known.bare else set()
         for id in [one for one in known.bare if one in with_content]:
             del known.bare[id]

@@ -42,6 +42,8 @@ class _File:
     size: int = 0
     held: int | None = None
     givers: set[DeviceId] = field(default_factory=set)
+    pieces: list[bytes] = field(default_factory=list)
+    """Those that came in this process, if it is all of them: the whole is made of these, and the file not read again."""
 
 
 class Begun:
@@ -99,7 +101,7 @@ class Begun:
             file.givers.add(giver)
         fresh = part.content[held - part.offset :]
         if held + len(fresh) >= part.total:
-            return self._pieces(part.name) + fresh
+            return b"".join([*(file.pieces if _size(file.pieces) == held else [self._pieces(part.name)]), fresh])
         if fresh:
             self._room(len(fresh))
             self._write(part.name, file, held, fresh)
@@ -163,11 +165,17 @@ class Begun:
             raise
         finally:
             os.close(descriptor)
+        if _size(file.pieces) == held:
+            file.pieces.append(content)
         file.held, file.size = held + len(content), file.size + len(framed)
         self._files.pop(name, None)
         self._files[name] = file
         while sum(one.size for one in self._files.values()) > self._bytes_max and len(self._files) > 1:
             self.drop(next(iter(self._files)))  # Begun anew when it is asked for again.
+
+
+def _size(pieces: list[bytes]) -> int:
+    return sum(map(len, pieces))
 
 
 def _unhex(text: str) -> bytes | None:

@@ -32,6 +32,9 @@ SYNCHRONOUS = "FULL"
 BUSY_SECONDS = 15.0
 """A commit takes milliseconds; only an import of a large log or `hhd gc` holds the lock for seconds."""
 
+AUTOFOLD_PAGES = 1000
+"""SQLite's own default: the commit that makes the log longer than 4 MB folds it."""
+
 _TALLY_BYTES = 16
 _TALLY_MAX = 1 << 48
 """More rows than any disk has room for: a larger number is damage, and adding to it might not fit SQLite's integers."""
@@ -177,6 +180,26 @@ class Database:
                     self._connection.execute("ROLLBACK")
                 self.undone()
             self._inside.close()
+
+    @contextlib.contextmanager
+    def unfolded(self) -> Iterator[None]:
+        """A transaction within leaves the log as it is, however long: whoever commits next folds it, or `fold_some`.
+
+        What was committed is as durable in the log as in the file; moving megabytes writes them again, and who waits to
+        hear that they are durable need not wait for that.
+        """
+        with translated(self.folder):
+            self._connection.execute("PRAGMA wal_autocheckpoint=0").fetchall()
+        try:
+            yield
+        finally:
+            with translated(self.folder):
+                self._connection.execute(f"PRAGMA wal_autocheckpoint={AUTOFOLD_PAGES}").fetchall()
+
+    def fold_some(self) -> None:
+        """Move the write-ahead log into the file, as far as nobody is in the way; waits for no one."""
+        with translated(self.folder):
+            self._connection.execute("PRAGMA wal_checkpoint(PASSIVE)").fetchall()
 
     @contextlib.contextmanager
     def snapshot(self) -> Iterator[None]:

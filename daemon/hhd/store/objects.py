@@ -21,9 +21,9 @@ class Objects:
     def __init__(self, database: Database) -> None:
         self._database = database
 
-    def put(self, raw: bytes) -> ObjectName:
-        """Keep an object and return its name. Keeping it again changes nothing."""
-        name = object_name(raw)
+    def put(self, raw: bytes, *, name: ObjectName | None = None) -> ObjectName:
+        """Keep an object and return its name (`name`, where who gives it has compared). Again changes nothing."""
+        name = name or object_name(raw)
         number = row_number(name)
         with self._database.transaction():
             if self._database.write("INSERT OR IGNORE INTO objects VALUES(?,?)", number, raw) > 0:
