@@ -43,7 +43,7 @@ class _File:
     held: int | None = None
     givers: set[DeviceId] = field(default_factory=set)
     pieces: list[bytes] = field(default_factory=list)
-    """Those that came in this process, if it is all of them: the whole is made of these, and the file not read again."""
+    """Those that came in this process, if it is all of them: the whole is made of these, and no file is read again."""
 
 
 class Begun:
