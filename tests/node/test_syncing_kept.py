@@ -14,6 +14,7 @@ from hhd.node.members import members
 from hhd.node.removal import Remover
 from hhd.node.syncing_index import Index
 from hhd.node.syncing_wishes import Wishes
+from hhd.store.rows import Rows
 from hhd.store.store import Store
 from hhd_protocol.ids import DeviceId, SessionId
 from hhd_protocol.sync import compare
@@ -84,6 +85,51 @@ def test_the_kept_root_is_the_one_found_anew_after_every_kind_of_change(tmp_path
         wishes.follow(alice["laptop"].store, third, alice["desktop"].id, False)
         alice.do("laptop", lambda engine: engine.rescreened())
         changed()
+
+
+def test_lists_are_looked_through_anew_once_the_store_was_closed(tmp_path: Path) -> None:
+    with person(tmp_path, "laptop", "desktop") as alice:
+        session = alice.create("laptop")
+        alice.link("laptop", "desktop")
+        work = Work(alice, "laptop", session, Memory(8))
+        for _ in range(3):
+            work.step()
+        assert alice.pump()
+        laptop = alice["laptop"]
+        laptop.engine.rest()
+        made = work.step(tell=False)
+        ids = laptop.store.checkpoint_ids(session)
+        assert ids[-1] == made
+        with laptop.store.transaction():  # As a repair may put them.
+            laptop.store.rows.relist("checkpoints", session, [made, *ids[:-1]])
+        alice.noticed("laptop", session)
+        assert alice.pump()
+        insist_on_roots(alice)
+        assert made in alice["desktop"].store.checkpoint_ids(session)
+
+
+def test_a_step_reads_no_more_of_the_lists_than_their_ends(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    with person(tmp_path, "laptop", "desktop") as alice:
+        session = alice.create("laptop")
+        alice.link("laptop", "desktop")
+        work = Work(alice, "laptop", session, Memory(4))
+        for _ in range(60):
+            work.step()
+        assert alice.pump()
+        begun: list[int] = []
+        read = Rows.listing_from
+
+        def counted(self: Rows, table: str, scope: bytes, start: int) -> list[bytes]:
+            begun.append(start)
+            return read(self, table, scope, start)
+
+        monkeypatch.setattr(Rows, "listing_from", counted)
+        monkeypatch.setattr(Rows, "listing", lambda *_: pytest.fail("a whole list was read"))
+        work.step()
+        assert alice.pump()
+        assert max(begun) >= 60, "the list of checkpoints, from where it was read to"
+        monkeypatch.undo()
+        insist_on_roots(alice)
 
 
 def test_a_link_over_many_sessions_judges_again_only_those_that_changed(

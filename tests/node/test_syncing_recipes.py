@@ -14,7 +14,7 @@ from hhd.store.errors import MissingError
 from hhd.store.line import Line
 from hhd_protocol.ids import CheckpointId, ObjectName, SessionId
 from hhd_protocol.objects import object_name
-from hhd_protocol.sync import decode_message
+from hhd_protocol.sync import decode_message, recipe
 from hhd_protocol.sync.messages import Part, Rebuild, Statements
 
 
@@ -61,6 +61,37 @@ def test_an_era_costs_what_changed_and_is_byte_equal_at_both(tmp_path: Path, mon
         made = alice["laptop"].store.checkpoint_ids(session)[-1]
         assert flat(Line(alice["desktop"].store, session, made).snapshot()) == work.memory.pages
         assert not Check(alice["desktop"].store).run().findings
+
+
+def test_nothing_is_decoded_for_a_recipe_where_no_page_is_nearer_to_its_parent(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    with person(tmp_path, "laptop", "desktop") as alice:
+        session = alice.create("laptop")
+        work = Work(alice, "laptop", session, Memory(400))
+        alice.link("laptop", "desktop")
+        work.step(list(work.memory.pages))
+        assert alice.pump()
+        made: list[int] = []
+        make = recipe.make
+        monkeypatch.setattr(recipe, "make", lambda *given, **more: made.append(1) or make(*given, **more))
+        for at in range(0, 200, 20):  # Each page once: its base is what the parent has.
+            rewrite(work.memory, range(at, at + 20))
+            work.step(list(range(at, at + 20)))
+            assert alice.pump()
+        assert not made
+        for _ in range(6):  # The same again and again: the parent is nearer than the base.
+            rewrite(work.memory, range(20))
+            work.step(list(range(20)))
+            assert alice.pump()
+        assert made
+
+
+def rewrite(memory: Memory, numbers: range) -> None:
+    """Change a twentieth of each page."""
+    for number in numbers:
+        at = memory.dice.randrange(3800)
+        memory.pages[number] = memory.pages[number][:at] + memory.dice.randbytes(200) + memory.pages[number][at + 200 :]
 
 
 def test_an_era_goes_whole_where_the_peer_cannot_make_it(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:

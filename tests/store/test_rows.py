@@ -58,6 +58,8 @@ def test_a_listing_keeps_its_order(store: Store, entries: list[bytes]) -> None:
         for entry in entries:
             store.rows.enlist("list", b"s", entry)
     assert store.rows.listing("list", b"s") == entries
+    for start in {0, 1, 25, 26, 27, len(entries) - 1, len(entries), len(entries) + 60} - {-1}:
+        assert store.rows.listing_from("list", b"s", start) == entries[start:]
     with store.transaction():
         store.rows.relist("list", b"s", entries[::-1])
     assert store.rows.listing("list", b"s") == entries[::-1]

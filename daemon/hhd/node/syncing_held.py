@@ -42,6 +42,7 @@ class Held:
         if self._now is None:
             store, openings = self._open_store(), Openings()
             content = Content(store, openings)
+            self.index.opened_anew()
             self._now = _Open(
                 store=store,
                 content=content,

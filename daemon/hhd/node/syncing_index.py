@@ -27,6 +27,8 @@ class Seen:
 
     chains: Chains
     bare: dict[CheckpointId, None]
+    came: tuple[int, int] = (0, 0)
+    """How many checkpoints and how many other statements were listed when they were last looked through."""
     heads_lacking: tuple[CheckpointId, ...] = ()
     after: dict[StatementId, StatementId | None] = field(default_factory=dict)
 
@@ -106,13 +108,19 @@ class Index:
             self.seen(store, session)
             return {}
         fresh: dict[StatementId, StatementId | None] = {}
-        ids = (*store.checkpoint_ids(session), *store.statements.listed(session))
-        for id in (*ids, *store.statements.tombstone_ids(session)):
+        checkpoints, statements = known.came  # Both lists only grow: a session that goes is read anew.
+        whole = store.checkpoint_ids_from(session, checkpoints)
+        others = store.statements.listed(session, statements)
+        found = True
+        for id in (*whole, *others, *store.statements.tombstone_ids(session)):
             if id in known.chains:
                 continue
             signed = store.statements.get(session, id)
             if signed is not None:
                 fresh[id] = signed.body.after
+            found = found and signed is not None
+        if found:
+            known.came = checkpoints + len(whole), statements + len(others)
         with_content = set(store.checkpoint_ids(session)) if known.bare else set()
         for id in [one for one in known.bare if one in with_content]:
             del known.bare[id]
@@ -152,6 +160,11 @@ class Index:
         self.revisions[session] = revision
         self._dirty[session] = Level(digest=digest, lacking=lacking, bare=bool(known.bare))
         return digest
+
+    def opened_anew(self) -> None:
+        """The store was closed meanwhile, and may have been repaired: lists are looked through from their beginning."""
+        for known in self._seen.values():
+            known.came = 0, 0
 
     def drop(self, session: SessionId) -> None:
         """A session is gone, or is to be read anew."""

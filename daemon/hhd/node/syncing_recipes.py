@@ -24,6 +24,8 @@ OBJECT_BYTES_MAX = 1024 * 1024
 """Larger objects go as they are: their pages were not small changes. One that begins an era has every page."""
 ERA_BYTES_MAX = 32 * 1024 * 1024
 """Above this an image goes whole: making it again at the other side would take seconds."""
+SMALL_BYTES = 8 * 1024
+"""Of a smaller object it is guessed by its head whether a recipe would be worth it; a wrong guess costs no more."""
 KEPT = 16
 """Recipes kept: each peer is sent the same."""
 
@@ -111,6 +113,8 @@ class Recipes:
             return None
         key = family.key(epoch)
         ref = Ref(name=name, epoch=epoch)
+        if before is None and not self._is_worth(session, head, size - len(first)):
+            return None
         segments = [sealed.segment(key, number) for number in range(sealed.count)]
         _, new = store.reader(family.id, self._openings).own_pages(ref)
         nonce = raw[2 + 4 * sealed.count : 2 + 4 * sealed.count + NONCE_BYTES]
@@ -122,6 +126,22 @@ class Recipes:
         if len(result) > min(WORTH_SHARE * size, size - WORTH_BYTES, 3 * SYNC_PART_BYTES):
             return None
         return result
+
+    def _is_worth(self, session: SessionId, head: ImageHead, body_bytes: int) -> bool:
+        """Whether enough of an object could be spared: where a page's base is its parent's version, nothing is.
+
+        That is so for most pages at most steps, and a recipe that is not sent costs half of all that is done here.
+        """
+        if body_bytes >= SMALL_BYTES:
+            return True
+        assert head.parent is not None
+        reader = self._store.reader(self._store.session(session).family, self._openings)
+        places = reader.placed(head.parent)
+        nearer = 0
+        for page, base in zip(head.pages, head.bases, strict=True):
+            place = places.get(page)
+            nearer += place is not None and (not base or place[0] != head.ref(base))
+        return nearer * body_bytes >= len(head.pages) * WORTH_BYTES
 
     def _image_before(self, head: ImageHead, brought_by: CheckpointId | None) -> Ref | None:
         """The image that one which stands alone comes after; None where the head has a parent, or none is known."""

@@ -12,6 +12,7 @@ from hhd.store.errors import DamagedStoreError, MissingError
 from hhd_protocol.bodies import CheckpointBody
 from hhd_protocol.ids import CheckpointId, DeviceId, ObjectName, SessionId, Sha256
 from hhd_protocol.limits import SYNC_EAGER_BYTES_MAX, SYNC_PART_BYTES, SYNC_STATEMENTS_MESSAGE_MAX
+from hhd_protocol.lineage import Signed
 from hhd_protocol.objects import object_name
 from hhd_protocol.sync import encode_message
 from hhd_protocol.sync.events import SendContent, SendStatements
@@ -51,10 +52,15 @@ class Serving:
     def statements(self, output: SendStatements) -> None:
         """Send statements, with the content of few checkpoints along where that is `eager`."""
         peer, session, store = output.peer, output.session, self._held.store
-        found = [one for id in output.ids if (one := store.statements.get(session, id)) is not None]
-        checkpoints = [CheckpointId(one.id) for one in found if isinstance(one.body, CheckpointBody)]
         self._keys.tell_keys(peer, session, again=False)
-        self._keys.tell_had(peer, session, [one.id for one in found])
+        with store.snapshot():  # One reading, instead of a lock of the file for each row.
+            found = [one for id in output.ids if (one := store.statements.get(session, id)) is not None]
+            self._keys.tell_had(peer, session, [one.id for one in found])
+            self._send_found(output, found)
+
+    def _send_found(self, output: SendStatements, found: list[Signed]) -> None:
+        peer, session = output.peer, output.session
+        checkpoints = [CheckpointId(one.id) for one in found if isinstance(one.body, CheckpointBody)]
         entries: list[Entry] = []
         bare: list[CheckpointId] = []
         objects: list[tuple[ObjectName, CheckpointId]] = []

@@ -67,10 +67,11 @@ class StatementsIn:
             index.reread(session)
         else:
             seen = index.seen(store, session)
-            with_content = set(store.checkpoint_ids(session)) if seen.bare or taken.fresh else set()
+            with_content = set(store.checkpoint_ids(session)) if seen.bare else set()
             for id in taken.fresh:
-                signed = store.statements.get(session, id)
-                if signed is not None and isinstance(signed.body, CheckpointBody) and id not in with_content:
+                raw = store.statements.raw(id)  # None: its record lies with its content, if it is no tombstone.
+                signed = None if raw is None else store.statements.get(session, id)
+                if signed is not None and isinstance(signed.body, CheckpointBody) and store.record(id) is None:
                     seen.bare[CheckpointId(id)] = None
             for one in [one for one in seen.bare if one in with_content]:
                 del seen.bare[one]

@@ -15,8 +15,8 @@ from hhd_protocol.errors import FormatError
 from hhd_protocol.limits import CHAIN_MAX
 from hhd_protocol.objects import Ref
 
-PLACES_MAX = 1 << 18
-"""Places kept, of all images together: some 25 MB, the image of 1 GiB or that of 8 MiB a hundred times."""
+PLACES_MAX = 1 << 16
+"""Places kept, of all images together: some 6 MB, the last images of 32 sessions of 8 MiB. One larger image is kept."""
 
 Place = tuple[Ref, int]
 """The object that owns a page, and its slot there."""

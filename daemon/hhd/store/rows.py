@@ -282,6 +282,13 @@ class Rows:
         joined = b"".join(self.log(table, scope))
         return [joined[i : i + ENTRY_BYTES] for i in range(0, len(joined), ENTRY_BYTES)]
 
+    def listing_from(self, table: str, scope: bytes, start: int) -> list[bytes]:
+        """Return the entries of a listing from position `start` on; of the blocks before them nothing is read."""
+        begin = start // BLOCK_ENTRIES
+        joined = b"".join(self.log(table, scope, begin))
+        skip = (start - begin * BLOCK_ENTRIES) * ENTRY_BYTES
+        return [joined[i : i + ENTRY_BYTES] for i in range(skip, len(joined), ENTRY_BYTES)]
+
     def listing_length(self, table: str, scope: bytes) -> int:
         """Return how many entries a listing has; two rows are read, however many there are."""
         last = self.length(table, scope) - 1

@@ -65,10 +65,10 @@ class Statements:
         """Return every statement of `session`, in the order they came here by kind; raises DamagedStoreError."""
         return list(self._each(session))
 
-    def listed(self, session: SessionId) -> list[StatementId]:
-        """Return the ids of a session's statements in the order they came; those that came as checkpoints are not in
-        it, nor are tombstones."""
-        return [StatementId(entry) for entry in self._rows.listing(STATEMENTS, session)]
+    def listed(self, session: SessionId, start: int = 0) -> list[StatementId]:
+        """Return the ids of a session's statements in the order they came, from the `start`-th on; those that came as
+        checkpoints are not in it, nor are tombstones."""
+        return [StatementId(entry) for entry in self._rows.listing_from(STATEMENTS, session, start)]
 
     def get(self, session: SessionId, statement: StatementId) -> Signed | None:
         """Return one statement, None if it is not here (or is of another session); raises DamagedStoreError."""

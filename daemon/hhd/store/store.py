@@ -294,6 +294,10 @@ class Store:
         """Return how many checkpoints of a session are here, without reading the list."""
         return self.rows.listing_length(CHECKPOINTS, session)
 
+    def checkpoint_ids_from(self, session: SessionId, start: int) -> list[CheckpointId]:
+        """Return the ids of a session's checkpoints from the `start`-th that came on."""
+        return [CheckpointId(StatementId(entry)) for entry in self.rows.listing_from(CHECKPOINTS, session, start)]
+
     def checkpoint(self, checkpoint: CheckpointId) -> Checkpoint:
         """Return a checkpoint; raises MissingError."""
         raw = self.rows.get(CHECKPOINT, b"", checkpoint)
