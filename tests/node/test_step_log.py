@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import dataclasses
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from hashlib import sha256
 from typing import Any
 
@@ -19,6 +19,7 @@ from hhd_protocol.abi import Snapshot
 from hhd_protocol.ids import EpochId, ObjectName, Sha256
 from hhd_protocol.journal import State
 from hhd_protocol.limits import PAGE_BYTES
+from hhd_protocol.logs import Chunk
 from hhd_protocol.objects import Ref
 from hhd_protocol.paused import At, Limits
 from hhd_protocol.steps import InMemory, Live, Opening, Place, StepRecord, encode_opening, encode_step
@@ -33,10 +34,11 @@ class Pieces:
     def __init__(self, raw: bytes) -> None:
         self.raw = raw
 
-    def log_size(self, ref: Ref) -> int:
-        return len(self.raw)
+    def log_chunks(self, ref: Ref) -> list[Chunk]:
+        return [Chunk(ref, slot, len(self.raw[at : at + 100])) for slot, at in enumerate(range(0, len(self.raw), 100))]
 
-    def log(self, ref: Ref, start: int = 0) -> Iterator[bytes]:
+    def log(self, ref: Ref, start: int = 0, *, chunks: Sequence[Chunk]) -> Iterator[bytes]:
+        assert sum(chunk.length for chunk in chunks) == len(self.raw), "the list was read once"
         for at in range(start, len(self.raw), 100):
             yield self.raw[at : at + 100]
 
