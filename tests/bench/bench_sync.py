@@ -340,7 +340,6 @@ def many(folder: Path) -> None:
             sessions.create(store, me, program="agent", args=programs.encode_args({"prompt": f"number {number}"}))
     desktop_folder = folder / "desktop" / "store"
     with opened(folder, "laptop") as one, opened(folder, "desktop") as other:
-        from hhd.node import keys
         from hhd.node.syncing_content import Content
         from hhd.node.syncing_intake import Intake
         from hhd.store.openings import Openings
@@ -353,9 +352,9 @@ def many(folder: Path) -> None:
                 other.modules.put(one.modules.get(module))
             for session in one.sessions():
                 family = one.session(session).family
-                keys.accept(
-                    other, device_named("desktop"), me.id, keys.of_family(one, me, family, device_named("desktop").id)
-                )
+                known = one.families.get(family)
+                wrapped = known.wrapped(theirs.public, me.seed, one.random)
+                other.families.accept(wrapped, by_public=me.public, seed=theirs.seed, current=known.epoch)
                 signed = one.statements.all(session)
                 checkpoints = {id: one.checkpoint(id) for id in one.checkpoint_ids(session)}
                 entries = tuple(
