@@ -101,7 +101,9 @@ class Serving:
         entry = Entry(raw=raw, payload=kept.payload.encoded(), thinned=kept.thinned)
         return entry, None if kept.thinned else list(kept.objects)
 
-    def _along(self, peer: DeviceId, session: SessionId, objects: list[tuple[ObjectName, CheckpointId]]) -> list[bytes] | None:
+    def _along(
+        self, peer: DeviceId, session: SessionId, objects: list[tuple[ObjectName, CheckpointId]]
+    ) -> list[bytes] | None:
         """The objects that go along with the checkpoint that brought them; recipes go before it. None: they do not."""
         found: list[bytes] = []
         recipes: list[Message] = []
