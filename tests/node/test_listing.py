@@ -79,10 +79,11 @@ def test_a_damaged_entry_is_a_format_error_or_an_entry(one: Listed, data: st.Dat
 
 def test_entries_from_before_heads_were_archived_are_read_beside_others() -> None:
     one, other = Listed(id=_session(1), title="one"), Listed(id=_session(2), title="other", heads=3, left_out=1)
-    assert listing.decoded_all([encode(one.row[:-1]), other.encoded()]) == [one, other]
+    earlier = [encode(one.row[:-2]), encode(one.row[:-1])]  # Before checkpoints were counted, too.
+    assert listing.decoded_all([*earlier, other.encoded()]) == [one, one, other]
     assert (one.heads_shown, other.heads_shown) == (1, 2)
     with pytest.raises(FormatError):
-        listing.decoded(encode(one.row[:-2]))
+        listing.decoded(encode(one.row[:-3]))
 
 
 def test_an_entry_of_a_newer_hhd_says_so() -> None:
@@ -119,7 +120,9 @@ def test_what_the_catalogue_lacks_is_described_and_then_kept(store: Store) -> No
 
     found = {one.id: one for one in listing.listed(store, describe)}
     assert sorted(asked) == sorted([_session(0), _session(2)])
-    assert found[_session(0)] == Listed(id=_session(0), title="", owner=store.device, heads=2, at_ms=7, turns=1)
+    assert found[_session(0)] == Listed(
+        id=_session(0), title="", owner=store.device, heads=2, at_ms=7, turns=1, checkpoints=3
+    )
     assert found[_session(1)].title == "known"
     assert {one.id: one for one in listing.listed(store, describe)} == found and len(asked) == 2
 
