@@ -493,6 +493,10 @@ SYNC_UNBACKED_MAX = 100_000
 SYNC_STATEMENTS_MAX = 2_000_000
 """Statements of one signer in one session: two for each of its effects."""
 
+SYNC_OUTLIVING_MAX = 4096
+"""Removed sessions of which one checkpoint is kept in mind that no tombstone covers, until all of them came: some 500
+bytes each."""
+
 SYNC_STILL_MS_MAX = 60_000
 """A peer that was asked for objects, is there, and sends nothing for so long, is no use: another one is asked."""
 

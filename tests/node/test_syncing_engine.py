@@ -16,7 +16,7 @@ from tests.node.circles import NOW
 from tests.node.wired import Person, Work, person
 from tests.store.conftest import Memory, flat
 
-from hhd.node import findings, listing, sessions
+from hhd.node import findings, listing, sessions, syncing_serving
 from hhd.node.doors import Doors
 from hhd.node.lineages import Lineage, lineage_of
 from hhd.node.members import members
@@ -34,7 +34,7 @@ from hhd_protocol.ids import ObjectName, SessionId
 from hhd_protocol.limits import SYNC_PART_BYTES
 from hhd_protocol.statements import Role
 from hhd_protocol.sync import decode_message, encode_message, recipe
-from hhd_protocol.sync.messages import AskKeys, Had, Keys, Want
+from hhd_protocol.sync.messages import AskKeys, Entry, Had, Hello, Keys, Statements, Want
 
 
 def same(people: Person, session: SessionId, *names: str) -> None:
@@ -272,6 +272,59 @@ def test_a_session_that_was_removed_everywhere_goes_everywhere_and_stays_gone(tm
         alice.cut("desktop")
         alice.link("desktop", "tower")
         assert alice.pump()
+        assert alice["desktop"].store.sessions() == []
+
+
+@pytest.mark.parametrize("messages", ["one", "several"])
+def test_a_session_that_outlives_its_removal_comes_back_whole_also_in_several_messages(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, messages: str
+) -> None:
+    """The first message alone holds nothing that the tombstone does not cover."""
+    if messages == "several":
+        monkeypatch.setattr(syncing_serving, "STATEMENTS_BYTES", 2000)
+    with person(tmp_path, "laptop", "desktop", "tower") as alice:
+        session = alice.create("laptop")
+        work = Work(alice, "laptop", session, Memory(5))
+        for _ in range(12):
+            work.step()
+        alice.link("laptop", "desktop")
+        assert alice.pump()
+        alice.cut("laptop")
+        remove_everywhere(alice, "desktop", session)
+        alice.do("desktop", lambda engine: engine.looked())
+        newest = work.step()
+        alice.link("desktop", "laptop")
+        alice.link("desktop", "tower")  # It hears of the tombstone first.
+        assert alice.pump()
+        same(alice, session, "laptop", "desktop", "tower")
+        assert len(alice["desktop"].store.statements.tombstone_ids(session)) == 1, "it was removed, and shows so"
+        for name in ("desktop", "tower"):
+            assert newest in alice[name].store.checkpoint_ids(session)
+            assert not Check(alice[name].store).run().findings
+        assert alice["laptop"].engine.fresh(session, alice["desktop"].id)
+
+
+def test_what_outlives_a_removal_and_never_comes_whole_costs_one_question(tmp_path: Path) -> None:
+    with person(tmp_path, "laptop", "desktop") as alice:
+        session = alice.create("laptop")
+        work = Work(alice, "laptop", session, Memory(5))
+        work.step()
+        alice.link("laptop", "desktop")
+        assert alice.pump()
+        alice.cut("laptop")
+        remove_everywhere(alice, "desktop", session)
+        alice.do("desktop", lambda engine: engine.looked())
+        beyond = [alice["laptop"].store.statements.get(session, work.step()) for _ in range(3)]
+        alice.link("desktop", "laptop")
+        alice.wires.clear()
+        asked = []
+        for one in beyond:
+            assert one is not None
+            said = Statements(session=session, entries=(Entry(raw=one.raw),))
+            alice.seen.clear()
+            alice.do("desktop", lambda engine, said=said: engine.heard(alice["laptop"].id, encode_message(said)))
+            asked.append([type(decode_message(raw)) for raw in alice.seen])
+        assert asked == [[AskKeys, Hello], [], []] and not alice["desktop"].cuts
         assert alice["desktop"].store.sessions() == []
 
 

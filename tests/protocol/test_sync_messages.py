@@ -81,6 +81,7 @@ def test_bounds_are_those_of_the_page() -> None:
         "SYNC_LOOSE_MAX",
         "SYNC_WORDS_MAX",
         "SYNC_UNBACKED_MAX",
+        "SYNC_OUTLIVING_MAX",
     ):
         assert getattr(limits, bound) in said, bound
     for bound in ("SYNC_STATEMENTS_MAX", "SYNC_WANT_AGAIN_MAX", "SYNC_WORDS_A_SECOND", "SYNC_BUCKET_BITS_MAX"):

@@ -36,7 +36,7 @@ from hhd_protocol.ids import (
     Sha256,
     StatementId,
 )
-from hhd_protocol.limits import SYNC_STATEMENTS_MAX, SYNC_WANTS_MAX
+from hhd_protocol.limits import SYNC_OUTLIVING_MAX, SYNC_STATEMENTS_MAX, SYNC_WANTS_MAX
 from hhd_protocol.lineage import Signed
 from hhd_protocol.objects import object_name
 from hhd_protocol.sync.letters import Letter
@@ -59,7 +59,8 @@ class Taken:
 
     `fresh`: statements that are new here. `durable`: what may be acknowledged. `whole`: checkpoints whose content is
     here from now on. `removed`: the session is gone from here. `fenced`: the owner is another one than before.
-    `revision`: of the session when this was written.
+    `outlived`: it is removed here, and what shows that work outlives that came without the record that created it: ask
+    for all of it. `revision`: of the session when this was written.
     """
 
     session: SessionId
@@ -69,6 +70,7 @@ class Taken:
     whole: tuple[CheckpointId, ...] = ()
     removed: bool = False
     fenced: bool = False
+    outlived: bool = False
     refused: int = 0
 
 
@@ -78,6 +80,9 @@ class Intake:
     def __init__(self, store: Store, me: Identity, content: Content) -> None:
         self._store, self._me, self._content = store, me, content
         self._known = Judged(store, me)
+        self._outliving: dict[SessionId, Signed] = {}
+        """Of removed sessions, a checkpoint that no tombstone covers and that could not be kept: what comes next is
+        judged as if it came along, since a long session comes in several messages."""
 
     # Keys
 
@@ -157,8 +162,13 @@ class Intake:
         store = self._store
         token_before, held_before = before.view.token, before.view.held
         fresh = [one for one in signed if one.id not in before.statements]
+        beyond = self._outliving.get(session)
+        if beyond is not None and beyond.id not in {*before.statements, *(one.id for one in fresh)}:
+            fresh.append(beyond)
         now = before.plus(lineage.fact(one, True) for one in fresh)
         refused = {one.id for one in fresh if one.id in now.view.refused}
+        if beyond is not None and beyond.id in refused:
+            del self._outliving[session]
         for one in fresh:
             if one.id in refused:
                 if one.body.by == peer:
@@ -169,9 +179,12 @@ class Intake:
             now = before.plus(lineage.fact(one, True) for one in fresh)
         self._insist_on_bounds(fresh, now)
         if now.view.removed:
+            self._outliving.pop(session, None)
             return self._removed(session, fresh), None
         if not self.has_session(session) and not self._create(session, fresh):
-            return Taken(session=session, revision=store.arrived.revision(session)), None
+            outlived = self._outlives(session, fresh, now)
+            return Taken(session=session, revision=store.arrived.revision(session), outlived=outlived), None
+        self._outliving.pop(session, None)
         made = []
         for one in fresh:
             if self._came_whole(one, payloads.get(one.id)):
@@ -316,6 +329,16 @@ class Intake:
         except MissingError:  # A key of its epoch has not come yet.
             pass
         return False
+
+    def _outlives(self, session: SessionId, fresh: Iterable[Signed], now: Known) -> bool:
+        """Keep in mind what shows that work outlives the removal of a session; False where that was known."""
+        beyond = next((one for one in fresh if one.id in now.view.beyond_removal), None)
+        if beyond is None or session in self._outliving:
+            return False
+        self._outliving[session] = beyond
+        while len(self._outliving) > SYNC_OUTLIVING_MAX:
+            self._outliving.pop(next(iter(self._outliving)))
+        return True
 
     def _await(self, signed: Signed, said: tuple[bytes | None, bool]) -> None:
         """Note what the content of a checkpoint is, unless it is here."""

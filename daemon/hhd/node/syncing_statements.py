@@ -11,7 +11,7 @@ from hhd.node.syncing_talk import Talk
 from hhd_protocol.bodies import CheckpointBody
 from hhd_protocol.ids import CheckpointId, DeviceId, EpochId, ObjectName, SessionId, Sha256, StatementId
 from hhd_protocol.objects import SealedObject, object_name
-from hhd_protocol.sync.events import Arrived, Changed, Missing
+from hhd_protocol.sync.events import Arrived, Changed, Missing, Tick
 from hhd_protocol.sync.messages import AskKeys, Statements
 
 STASHED_MAX = 64
@@ -82,7 +82,15 @@ class StatementsIn:
             self._talk.out.changed.add(session)
         if taken.fenced:
             self._talk.out.fenced.add(session)
+        if taken.outlived and source in self._talk.machine.peers:
+            self._ask_again(session, source)
         self._want(session, source)
+
+    def _ask_again(self, session: SessionId, source: DeviceId) -> None:
+        """Have a peer give all of a session once more; keys go with the last session of their family."""
+        self._talk.send(source, AskKeys(session=session))
+        self._talk.machine.peers[source].asked_ms = -(10**9)
+        self._talk.feed(Tick())
 
     def changed(
         self, session: SessionId, fresh: Fresh, source: DeviceId | None, revision: bytes, taken: Taken | None = None
