@@ -25,10 +25,15 @@ import pytest
 
 PROJECT = Path(__file__).resolve().parents[2]
 PACKAGES = ("python3-minimal", "libpython3-stdlib", "libssl3", "zlib1g", "libstdc++6")
-WHEELS = ("cbor2", "cffi", "click", "msgspec", "pathspec", "pynacl", "typing_extensions", "wasmtime", "zstandard")
-"""What a capsule step and a session at work import, with what those import. `pycparser` is not needed at run time."""
+WHEELS = (
+    *("cbor2", "cffi", "click", "msgspec", "pathspec", "pynacl", "typing_extensions", "wasmtime", "zstandard"),
+    *("automerge", "cryptography", "ifaddr", "pyopenssl", "spake2", "zeroconf"),
+    *("annotated_types", "anthropic", "anyio", "docstring_parser", "h11", "httpcore2", "httpx2", "idna"),
+    *("jiter", "opentelemetry_api", "pydantic", "pydantic_core", "sniffio", "truststore", "typing_inspection"),
+)
+"""What a capsule step, a session at work, a daemon and the client of a model import, with what those import."""
 
-_MADE_BY = "3"
+_MADE_BY = "4"
 """Raise when the recipe changes: a folder made by another is made anew."""
 
 _SITE_CUSTOMIZE = """

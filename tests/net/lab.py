@@ -151,12 +151,12 @@ class Host:
         finally:
             self._net.end(process)
 
-    def wait_for_daemon(self, process: subprocess.Popen[bytes]) -> None:
+    def wait_for_daemon(self, process: subprocess.Popen[bytes], seconds: float = 60) -> None:
         """Wait until a daemon that was started listens on its control socket."""
         from hhd.base.locks import held
 
         lock = self.folder / "data" / "daemon.lock"
-        deadline = time.monotonic() + 60
+        deadline = time.monotonic() + seconds
         while not (lock.exists() and held(lock) and _answers(lock)):
             assert process.poll() is None, f"the daemon of {self.name} ended: {self.log()}"
             assert time.monotonic() < deadline, f"the daemon of {self.name} does not listen: {self.log()}"
