@@ -5,6 +5,7 @@ from __future__ import annotations
 from pathlib import Path
 
 import pytest
+from tests.node.test_syncing_engine import remove_everywhere
 from tests.node.wired import Grown, Work, person
 from tests.store.conftest import Memory, flat
 
@@ -81,6 +82,41 @@ def test_what_is_there_is_not_sent_again_and_new_work_follows(tmp_path: Path) ->
         alice.do("laptop", lambda engine: engine.piled())
         assert alice.pump()
         assert before < len(alice["vault"].store.piles.names()) <= before + 3
+
+
+def test_work_that_outlives_a_removal_comes_back_whole_also_by_letters_that_were_read_before(tmp_path: Path) -> None:
+    """The letter with the newer work stands on letters that were read, and went with the session."""
+    with person(tmp_path, "laptop", "vault", "tower", roles=ROLES) as alice:
+        session = alice.create("laptop")
+        work = Work(alice, "laptop", session, Memory(20))
+        work.step()
+        alice.link("laptop", "vault")
+        alice.link("tower", "vault")
+        assert alice.pump()
+        tower = alice["tower"]
+        assert tower.store.sessions() == [session]
+        alice.cut("tower")
+        remove_everywhere(alice, "tower", session)
+        alice.do("tower", lambda engine: engine.looked())
+        alice.link("tower", "vault")
+        assert alice.pump()
+        assert tower.store.sessions() == [], "what was read and is covered brings nothing back"
+        newest = work.step()
+        alice.do("laptop", lambda engine: engine.piled())
+        assert alice.pump()
+        alice.cut("tower")
+        alice.link("tower", "vault")
+        assert alice.pump()
+        assert newest in tower.store.checkpoint_ids(session)
+        assert flat(Line(tower.store, session, newest).snapshot()) == work.memory.pages
+        assert len(tower.store.statements.tombstone_ids(session)) == 1
+        counted = tower.engine.counted[alice["vault"].id]
+        before = counted.received
+        alice.cut("tower")
+        alice.link("tower", "vault")
+        assert alice.pump()
+        assert counted.received - before < 2000, "no letter is asked for once more"
+        assert not Check(tower.store).run().findings
 
 
 @pytest.mark.parametrize("kind", [Statements, Keys, AskKeys])

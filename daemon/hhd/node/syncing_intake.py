@@ -16,6 +16,7 @@ from hhd.node.members import Member, members
 from hhd.node.removal import TABLES
 from hhd.node.syncing_content import Content, Unsound, as_checkpoint
 from hhd.node.syncing_known import Judged
+from hhd.node.syncing_outliving import Outliving
 from hhd.store.arrived import read_payload
 from hhd.store.checkpoints import Checkpoint
 from hhd.store.errors import BusyError, MissingError
@@ -36,7 +37,7 @@ from hhd_protocol.ids import (
     Sha256,
     StatementId,
 )
-from hhd_protocol.limits import SYNC_OUTLIVING_MAX, SYNC_STATEMENTS_MAX, SYNC_WANTS_MAX
+from hhd_protocol.limits import SYNC_STATEMENTS_MAX, SYNC_WANTS_MAX
 from hhd_protocol.lineage import Signed
 from hhd_protocol.objects import object_name
 from hhd_protocol.sync.letters import Letter
@@ -80,9 +81,7 @@ class Intake:
     def __init__(self, store: Store, me: Identity, content: Content) -> None:
         self._store, self._me, self._content = store, me, content
         self._known = Judged(store, me)
-        self._outliving: dict[SessionId, Signed] = {}
-        """Of removed sessions, a checkpoint that no tombstone covers and that could not be kept: what comes next is
-        judged as if it came along, since a long session comes in several messages."""
+        self._outliving = Outliving()
 
     # Keys
 
@@ -162,13 +161,10 @@ class Intake:
         store = self._store
         token_before, held_before = before.view.token, before.view.held
         fresh = [one for one in signed if one.id not in before.statements]
-        beyond = self._outliving.get(session)
-        if beyond is not None and beyond.id not in {*before.statements, *(one.id for one in fresh)}:
-            fresh.append(beyond)
+        fresh = self._outliving.along(session, before.statements, fresh)
         now = before.plus(lineage.fact(one, True) for one in fresh)
         refused = {one.id for one in fresh if one.id in now.view.refused}
-        if beyond is not None and beyond.id in refused:
-            del self._outliving[session]
+        self._outliving.forget(session, refused)
         for one in fresh:
             if one.id in refused:
                 if one.body.by == peer:
@@ -179,12 +175,12 @@ class Intake:
             now = before.plus(lineage.fact(one, True) for one in fresh)
         self._insist_on_bounds(fresh, now)
         if now.view.removed:
-            self._outliving.pop(session, None)
+            self._outliving.forget(session)
             return self._removed(session, fresh), None
         if not self.has_session(session) and not self._create(session, fresh):
-            outlived = self._outlives(session, fresh, now)
+            outlived = self._outliving.note(session, fresh, now.view)
             return Taken(session=session, revision=store.arrived.revision(session), outlived=outlived), None
-        self._outliving.pop(session, None)
+        self._outliving.forget(session)
         made = []
         for one in fresh:
             if self._came_whole(one, payloads.get(one.id)):
@@ -329,16 +325,6 @@ class Intake:
         except MissingError:  # A key of its epoch has not come yet.
             pass
         return False
-
-    def _outlives(self, session: SessionId, fresh: Iterable[Signed], now: Known) -> bool:
-        """Keep in mind what shows that work outlives the removal of a session; False where that was known."""
-        beyond = next((one for one in fresh if one.id in now.view.beyond_removal), None)
-        if beyond is None or session in self._outliving:
-            return False
-        self._outliving[session] = beyond
-        while len(self._outliving) > SYNC_OUTLIVING_MAX:
-            self._outliving.pop(next(iter(self._outliving)))
-        return True
 
     def _await(self, signed: Signed, said: tuple[bytes | None, bool]) -> None:
         """Note what the content of a checkpoint is, unless it is here."""

@@ -37,6 +37,7 @@ class LettersIn:
         """Sealed bytes came; raises FormatError."""
         store, only_stores = self._held.store, self._held.only_stores
         taken: list[Taken] = []
+        again = False
         with store.transaction():
             store.insist_on_room(len(raw))
             if only_stores:
@@ -48,26 +49,31 @@ class LettersIn:
                 self._held.content.take_module(module, store.session(session).family, epoch, raw)
                 taken = [self._held.intake.content(session, list(self._held.index.seen(store, session).bare))]
             elif what == LETTER:
-                taken = self._read(name, raw)
+                taken, again = self._read(name, raw)
+                if again:
+                    store.piles.forget_read()
         self._talk.feed(Arrived(name=name, source=peer))
         for one in taken:
             self._statements.took(one, peer)
+        if again:
+            self._talk.feed(Piled(pile=self._held.sealed.pile(self._talk.machine.peers[peer].left_out)))
 
     def settle(self, peer: DeviceId) -> None:
         """Say what is here now, once a peer gave all that it was asked for."""
         if self._held.only_stores and not self._talk.machine.wants.waits_for(peer):
             self._talk.feed(Piled(pile=self._held.sealed.pile(())))
 
-    def _read(self, name: bytes, raw: bytes) -> list[Taken]:
-        """Take in what a letter says, and others that waited for it.
+    def _read(self, name: bytes, raw: bytes) -> tuple[list[Taken], bool]:
+        """Take in what a letter says, and others that waited for it; and whether all are to be read once more.
 
+        They are where one shows that a removed session is alive, since those before it were read and not kept.
         Who keeps a letter cannot know what is in it, so nothing in it costs the link.
         """
         held = self._held
         found: list[Taken] = []
         waiting = {name: raw, **self._waiting}
         self._waiting = {}
-        grew = True
+        grew, again = True, False
         while grew:
             grew = False
             for one, content in list(waiting.items()):
@@ -77,6 +83,7 @@ class LettersIn:
                 except (FormatError, NoKeys) as error:
                     log.warning("sync: a letter is not read: %s", error)
                     letter = taken = None
+                again = again or (taken is not None and taken.outlived)
                 if taken is not None and not held.intake.has_session(taken.session) and not taken.removed:
                     continue  # An earlier one has the record that created it.
                 del waiting[one]
@@ -87,4 +94,4 @@ class LettersIn:
                     for module, ref in letter.modules:
                         self._statements.modules[ref.name] = module, letter.session, ref.epoch
         self._waiting = dict(list(waiting.items())[-STASHED_MAX:])
-        return found
+        return found, again

@@ -80,6 +80,10 @@ class Piles:
         """A letter was read; within a transaction."""
         self._rows.enlist(READ, b"", name)
 
+    def forget_read(self) -> None:
+        """All letters are to be read once more; within a transaction."""
+        self._rows.remove_log(READ, b"")
+
     def forget(self, session: SessionId) -> None:
         """The session is removed; within a transaction."""
         for name in self.letters(session):
