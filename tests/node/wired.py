@@ -7,7 +7,7 @@ hostile peer says.
 from __future__ import annotations
 
 from collections import deque
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Mapping
 from contextlib import contextmanager
 from dataclasses import dataclass, field
 from pathlib import Path
@@ -27,7 +27,7 @@ from hhd.store.line import Line
 from hhd.store.store import Limits, Store
 from hhd_protocol.ids import CheckpointId, DeviceId, Incarnation, SessionId
 from hhd_protocol.lineage import Signed
-from hhd_protocol.statements import Role
+from hhd_protocol.statements import Progress, Role
 
 
 @dataclass
@@ -199,8 +199,10 @@ class Grown:
     line: Line | None = None
     doors: Doors | None = None
 
-    def step(self, changed: list[int] | None = None, said: bytes = b"") -> CheckpointId:
-        """One checkpoint, signed under the token that this device has."""
+    def step(
+        self, changed: list[int] | None = None, said: bytes = b"", *, effects: Mapping[int, Progress] | None = None
+    ) -> CheckpointId:
+        """One checkpoint, signed under the token that this device has; `effects`: what it says of them."""
         numbers = self.memory.edit(4) if changed is None else changed
         store = self.store
         with store.transaction():
@@ -213,7 +215,7 @@ class Grown:
             signed: list[Signed] = []
 
             def sign(bare: Checkpoint) -> bytes:
-                signed.append(pen.checkpoint(bare, token=token.id, effects={}))
+                signed.append(pen.checkpoint(bare, token=token.id, effects=effects or {}))
                 return signed[0].raw
 
             if self.line is None or self.line.head != main:
