@@ -5,21 +5,24 @@ from __future__ import annotations
 import os
 from collections.abc import Callable, Iterator
 from pathlib import Path
+from typing import Any
 
 import pytest
 from tests.e2e.lab import call, needs_agent, says, text
 from tests.node.stored import Laptop
 from tests.node.test_run import Person
 from tests.workspace.lab import git, repository
+from tests.workspace.looks import long_ago, unseen
 
 from hhd.base.errors import RefusedError
 from hhd.node import findings, here, sessions
-from hhd.node.captures import APART_SECONDS, Captures
+from hhd.node.captures import Captures
 from hhd.node.run import Run
 from hhd.node.workspaces import Workspaces
 from hhd.store.captures import capture_ref
 from hhd.store.check import Check
 from hhd.store.retention import sweep
+from hhd.workspace import appearance, capture
 from hhd_protocol.ids import SessionId
 from hhd_protocol.workspace import Capture
 
@@ -54,6 +57,19 @@ def read(laptop: Laptop, session: SessionId, workspace: bytes | None) -> tuple[C
         one.path: b"".join(map(reader.piece, one.content.pieces)) for one in made.entries if one.content is not None
     }
     return made, files
+
+
+def counted(monkeypatch: pytest.MonkeyPatch) -> list[Path]:
+    """A list that grows with each capture."""
+    taken: list[Path] = []
+    really = capture.capture
+
+    def one(folder: Path, *more: Any, **named: Any) -> Capture:
+        taken.append(folder)
+        return really(folder, *more, **named)
+
+    monkeypatch.setattr(capture, "capture", one)
+    return taken
 
 
 @needs_agent
@@ -339,19 +355,41 @@ def test_a_session_that_comes_to_rest_with_nothing_to_save_still_names_its_folde
         assert laptop.store.checkpoint_ids(session) == points
 
 
-def test_a_capture_for_a_handoff_is_taken_anew_unless_one_just_was(laptop: Laptop) -> None:
-    session, now = laptop.create(), [0.0]
-    captures = Captures(
-        laptop.store, session, laptop.repo, last=None, say=lambda words: pytest.fail(words), now=lambda: now[0]
-    )
-    captures.take(pause=True)
-    before = captures.workspace
-    (laptop.repo / "by-hand").write_text("of the person\n")
-    captures.take(pause=True)
-    captures.look_again()
-    captures.take(pause=True)
-    assert captures.workspace == before, "nothing of the session ran, and it just was taken"
-    now[0] += APART_SECONDS
-    captures.look_again()
-    captures.take(pause=True)
-    assert captures.workspace != before
+def test_in_the_pause_of_a_handoff_a_folder_that_differs_is_captured_anew_and_one_that_does_not_is_not(
+    laptop: Laptop, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    long_ago(monkeypatch)
+    session, taken, quiet = laptop.create(), counted(monkeypatch), list[int]()
+    one, said = captures(laptop, session, Clock())
+    file = laptop.repo / "by-hand"
+    file.write_bytes(b"of me")
+    one.take(pause=True)
+    for _ in range(2):
+        one.take(pause=True)
+        assert len(taken) == 1, "nothing asked for a look"
+    one.look_again(lambda: quiet.append(len(taken)))
+    first = one.workspace
+    one.take(pause=False)
+    assert not quiet, "it runs on"
+    for _ in range(2):
+        one.take(pause=True)
+    assert (len(taken), one.workspace, quiet) == (1, first, [1, 1]), "nothing differs, so it stands"
+    unseen(file, b"of us")
+    one.take(pause=True)
+    assert len(taken) == 2 and read(laptop, session, one.workspace)[1] == {b"by-hand": b"of us"}
+    one.take(pause=True)
+    assert len(taken) == 2 and not said
+
+
+def test_what_changed_within_a_tick_of_the_clock_is_captured_again_though_it_looks_the_same(
+    laptop: Laptop, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(appearance, "TICK_NS", 10**15)
+    monkeypatch.setattr(appearance, "RACY_NS", 10**15)
+    session, taken = laptop.create(), counted(monkeypatch)
+    one, _ = captures(laptop, session, Clock())
+    (laptop.repo / "by-hand").write_bytes(b"of me")
+    one.take(pause=True)
+    one.look_again()
+    one.take(pause=True)
+    assert len(taken) == 2 and one.appearance is None

@@ -4,9 +4,10 @@ from __future__ import annotations
 
 from types import SimpleNamespace
 from typing import Any, cast
+from unittest import mock
 
 from hhd.effects.spend import Spend
-from hhd.node import pair
+from hhd.node import leftovers, pair
 from hhd.node.worker import _Face
 from hhd.runtime.outcomes import StopFlag
 from hhd_protocol import live
@@ -57,3 +58,14 @@ def test_words_are_heard_once_the_step_that_holds_them_is_durable() -> None:
     end.said.clear()
     one._saved()
     assert pair.Heard(count=2) not in end.said and pair.Stepped() in end.said
+
+
+def test_only_a_pause_for_a_handoff_looks_at_the_folder_with_what_commands_left_ended_before() -> None:
+    one, _, _ = face()
+    captures = mock.Mock()
+    with mock.patch.object(_Face, "_captures", return_value=captures), mock.patch.object(_Face, "_pause") as paused:
+        one.listen_to(iter([pair.Pause(soft=True)]))
+        assert not captures.mock_calls
+        one.listen_to(iter([pair.Pause(soft=True, captures=True)]))
+    assert captures.mock_calls == [mock.call.look_again(leftovers.end_children)]
+    assert paused.mock_calls[::2] == [mock.call(soft=True)] * 2

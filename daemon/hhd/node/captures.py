@@ -1,8 +1,9 @@
 """The captures of one session's folder while the session is driven here: taken when due, named by checkpoints.
 
 A capture is due at the begin and after every effect that may have written. It is taken before the next checkpoint is
-written, at most every two seconds (more rarely where one takes long), and always at a pause. What cannot be captured
-never stops a session: the checkpoint names the capture before, and the person is told once why.
+written, at most every two seconds (more rarely where one takes long), and always at a pause. In the pause of a handoff
+one is due unless a look says that the folder is still as the last one has it, whoever wrote there. What cannot be
+captured never stops a session: the checkpoint names the capture before, and the person is told once why.
 """
 
 from __future__ import annotations
@@ -61,6 +62,11 @@ class Captures:
         """Whether the folder was compared with what the session knew of it before this process."""
         self._brought: list[ObjectName] = []
         self._due = True
+        self._looks = False
+        """Whether at a pause it is looked whether the folder is still as the last capture has it."""
+        self._quieten: Callable[[], None] = lambda: None
+        self.appearance: bytes | None = None
+        """What the folder looked like before the last capture; None: a look could not tell."""
         self._not_before = 0.0
         self._said: str | None = None
         self._memory: Memory | None = None
@@ -71,14 +77,25 @@ class Captures:
         """Something ran that may have written."""
         self._due = True
 
-    def look_again(self) -> None:
-        """The person may have written; a capture that is not older than two are apart is as good as a new one."""
-        if self._now() >= self._not_before:
-            self._due = True
+    def look_again(self, quieten: Callable[[], None] = lambda: None) -> None:
+        """Somebody else may have written: from now on, at a pause, it is looked whether the folder differs.
+
+        `quieten` is called before: it ends what would write there after that look.
+        """
+        self._looks, self._quieten = True, quieten
+
+    def _differs(self) -> bool:
+        """Whether the folder may be otherwise than the last capture has it."""
+        from hhd.workspace.appearance import appearance
+
+        return self.appearance is None or appearance(self._folder) != self.appearance
 
     def take(self, *, pause: bool) -> None:
         """Take a capture if one is due and it is time for it; `pause`: it is time. Never raises a UserError."""
         began = self._now()
+        if pause and self._looks:
+            self._quieten()
+            self._due = self._due or self._differs()
         if not self._due or (not pause and began < self._not_before):
             return
         try:
@@ -92,7 +109,7 @@ class Captures:
         self._not_before = ended + max(APART_SECONDS, SHARE * (ended - began))
 
     def _cannot(self, why: str) -> None:
-        self._memory = self._before = None
+        self._memory = self._before = self.appearance = None
         if why != self._said:
             self._said = why
             self._say(f"The files of this session are not captured: {why}")
@@ -106,6 +123,7 @@ class Captures:
         self._brought = []
 
     def _capture(self) -> None:
+        from hhd.workspace.appearance import appearance
         from hhd.workspace.capture import capture  # Not before one is due: a start is not slower.
         from hhd.workspace.memory import Memory
         from hhd.workspace.wanted import Wanted
@@ -117,6 +135,7 @@ class Captures:
         before = self._before if self._before is not None else None if last is None else last.capture()
         self._memory = self._memory or Memory()
         wanted = Wanted(published=True, bytes_max=BYTES_MAX, entries_max=ENTRIES_MAX)
+        looks = appearance(self._folder)  # Before: what changes while it is captured looks otherwise later.
         made = capture(self._folder, before, lambda raw: self._put(writer, raw), memory=self._memory, wanted=wanted)
         with self._store.transaction():
             ref = writer.finish(made)
@@ -127,7 +146,7 @@ class Captures:
         self._compared = True
         self._suspects = {}
         self._brought += writer.made
-        self.workspace, self._before = workspace_of(ref), made
+        self.workspace, self._before, self.appearance = workspace_of(ref), made, looks
 
     def _last(self) -> CaptureReader | None:
         """The capture before, None if there is none, or it can no longer be read."""

@@ -99,7 +99,7 @@ class Alone:
 class Pause:
     """Come to rest, durably, and end; `soft`: once the effect that runs has ended by itself.
 
-    `captures`: the folder is captured, though nothing of the session wrote to it, unless it just was.
+    `captures`: the folder is captured, though nothing of the session wrote to it, if it differs from the last capture.
     """
 
     soft: bool = False
@@ -113,7 +113,7 @@ class Look:
 
 @dataclass(frozen=True, kw_only=True)
 class Recapture:
-    """The first message to one that only captures the folder of `session`, which rests: `Prepared`, and it ends."""
+    """The first message to one that only captures the folder of `session`, which rests: `Recaptured`, and it ends."""
 
     session: bytes
     config: bytes | None
@@ -135,6 +135,18 @@ class Prepared:
     """What `Prepare` asks for is done, or `problem` says why it cannot be."""
 
     problem: str = ""
+
+
+@dataclass(frozen=True, kw_only=True)
+class Recaptured:
+    """What `Recapture` asks for is done, or `problem` says why it cannot be.
+
+    `appearance`: what `folder` looked like before (`hhd.workspace.appearance`), None where a look cannot tell.
+    """
+
+    problem: str = ""
+    folder: str = ""
+    appearance: bytes | None = None
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -203,10 +215,12 @@ class Over:
 
 
 ToWorker = Prepare | Recapture | Look | Start | Say | Answer | Alone | Pause | Turn
-FromWorker = Prepared | Looked | Opened | Beat | Stepped | Wants | Gives | Heard | Granted | Over | live.Event
+FromWorker = (
+    Prepared | Recaptured | Looked | Opened | Beat | Stepped | Wants | Gives | Heard | Granted | Over | live.Event
+)
 
 _TO = {kind.__name__.lower(): kind for kind in (Prepare, Recapture, Look, Start, Say, Answer, Alone, Pause, Turn)}
-_OWN = (Prepared, Looked, Opened, Beat, Stepped, Wants, Gives, Granted, Over, Heard)
+_OWN = (Prepared, Recaptured, Looked, Opened, Beat, Stepped, Wants, Gives, Granted, Over, Heard)
 _FROM: dict[str, type[Any]] = {kind.__name__.lower(): kind for kind in _OWN} | live.KINDS
 
 

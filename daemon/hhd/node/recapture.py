@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from pathlib import Path
+
 from hhd.base import config
 from hhd.base.errors import UserError
 from hhd.node import here, pair, workbench
@@ -17,22 +19,27 @@ def recaptured(end: pair.End, wish: pair.Recapture) -> None:
         if wish.config is not None:
             config.hold(wish.config)
         with workbench.opened() as bench:
-            recapture(bench, SessionId(StatementId(wish.session)))
+            folder, appearance = recapture(bench, SessionId(StatementId(wish.session)))
     except UserError as error:
-        end.say(pair.Prepared(problem=str(error)))
+        end.say(pair.Recaptured(problem=str(error)))
         return
-    end.say(pair.Prepared())
+    end.say(pair.Recaptured(folder=str(folder), appearance=appearance))
 
 
-def recapture(bench: Workbench, session: SessionId) -> None:
-    """Write a checkpoint if the folder is not as the last one has it; raises UserError where it may not be written."""
+def recapture(bench: Workbench, session: SessionId) -> tuple[Path | None, bytes | None]:
+    """Write a checkpoint if the folder is not as the last one has it; raises UserError where it may not be written.
+
+    Returns the folder, and what it looked like before that (`hhd.workspace.appearance`).
+    """
     noted = here.noted(bench.store, session)
     if noted is None or noted.folder is None or not noted.folder.is_dir():
-        return
+        return None, None
     keeper = StoreKeeper(bench.store, bench.me, session)
     try:
         keeper.owner.folder = noted.folder
-        keeper.captures = Captures(bench.store, session, noted.folder, last=keeper.workspace, say=lambda _: None)
+        captures = Captures(bench.store, session, noted.folder, last=keeper.workspace, say=lambda _: None)
+        keeper.captures = captures
         keeper.rest()
+        return noted.folder, captures.appearance
     finally:
         keeper.close()

@@ -69,13 +69,13 @@ class Spares:
             raise RefusedError(prepared.problem)
         return True
 
-    async def once(self, order: pair.Recapture) -> None:
+    async def once(self, order: pair.Recapture) -> pair.Recaptured:
         """Have a worker do what is said, and end; raises RefusedError with what it says, OSError."""
         worker = await self._forks.fork(with_model=False)
-        done: asyncio.Future[pair.Prepared | None] = asyncio.get_running_loop().create_future()
+        done: asyncio.Future[pair.Recaptured | None] = asyncio.get_running_loop().create_future()
 
         def heard(message: pair.FromWorker | None) -> None:
-            if not done.done() and (message is None or isinstance(message, pair.Prepared)):
+            if not done.done() and (message is None or isinstance(message, pair.Recaptured)):
                 done.set_result(message)
 
         worker.on_message, worker.on_end = heard, lambda: heard(None)
@@ -86,6 +86,7 @@ class Spares:
             worker.close()
         if said is None or said.problem:
             raise RefusedError("Its process ended without a word." if said is None else said.problem)
+        return said
 
     def take(self, session: SessionId) -> Worker | None:
         """The worker that waits for a session and is ready, now the caller's; None where none is."""

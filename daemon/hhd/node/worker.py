@@ -231,7 +231,7 @@ class _Face:
                             self._end.say(pair.Looked())
                 case pair.Pause(soft=soft, captures=captures):
                     if captures and (kept := self._captures()) is not None:
-                        kept.look_again()
+                        kept.look_again(leftovers.end_children)
                     self._pause(soft=soft)
         self._gone = True
         self._pause()

@@ -23,6 +23,7 @@ from hhd.node.forks import Forks, Worker
 from hhd.node.going import Going
 from hhd.node.lanes import Lanes
 from hhd.node.naming import ID_SHOWN
+from hhd.node.recapturing import Recapturing
 from hhd.node.relay_ports import Elsewhere
 from hhd.node.service import Verb
 from hhd.node.should_run import Note
@@ -46,7 +47,7 @@ PATIENCE_SECONDS, PATIENCE_AFTER_START_SECONDS = 3.0, 20.0
 """For another process to let go of a session; after a daemon died its workers may still be pausing."""
 
 LOOKED_SECONDS = 10.0
-"""To capture a folder before its session is handed on; in the pause it is captured once more."""
+"""To capture a folder before its session is handed on; in the pause it is captured again, if it differs then."""
 
 OPENING_AT_ONCE = 4
 """Workers that open their session at a time: each reads and checks what is signed in it."""
@@ -71,6 +72,7 @@ class Workers:
         self._goings: dict[SessionId, Going] = {}
         self._forks = Forks()
         self._spares = Spares(self._forks)
+        self._recapturing = Recapturing(self._spares, self._has_stepped)
         self._turns = {False: Turns(), True: Turns(at_once=1)}
         """To compute, and to write to the store."""
         self._watching = watching or Watching()
@@ -220,9 +222,7 @@ class Workers:
                     going.worker.say(pair.Look())
                     await looked
                 elif not self._stopping:
-                    await self._spares.once(pair.Recapture(session=session, config=config.held()))
-                    for hear in self.on_step:
-                        hear(session)
+                    await self._recapturing.capture(session)
 
     async def ready(self, session: SessionId, head: CheckpointId) -> None:
         """Have a process wait for a session that comes to this device, with its program loaded as it stands at `head`.
@@ -263,13 +263,16 @@ class Workers:
     async def halt(self, session: SessionId, *, soft: bool = False) -> None:
         """Pause a session that is to go elsewhere: its last step is durable, and no process has it, when this returns.
 
-        That it should not run here is noted a little later: who has it then refuses to begin it.
+        Its newest checkpoint names its folder as it is then, whoever wrote there. That it should not run here is noted
+        a little later: who has it then refuses to begin it.
         """
         going = self._goings.get(session)
         if going is None:
+            await self._recapture(session)
             return
         async with going.turn:
             if going.worker is None:
+                await self._recapture(session)
                 return
             going.pausing = True
             going.worker.say(pair.Pause(soft=soft, captures=True))
@@ -283,6 +286,11 @@ class Workers:
                 await self._rested(going)
         finally:
             quiet.cancel()
+
+    async def _recapture(self, session: SessionId) -> None:
+        """In the pause of one that rests; nothing waits for that, so it takes what it takes."""
+        if not self._stopping:
+            await self._recapturing.again(session)
 
     def chosen(self, session: SessionId) -> tuple[Path | None, str | None]:
         """Return the folder and the model that a session runs with, as `start` was given them."""
@@ -406,7 +414,7 @@ class Workers:
     def _heard(self, going: Going, worker: Worker, message: pair.FromWorker) -> None:
         """Take what a worker says."""
         match message:
-            case pair.Beat() | pair.Prepared():
+            case pair.Beat() | pair.Prepared() | pair.Recaptured():
                 pass
             case pair.Looked():
                 if going.looked is not None and not going.looked.done():
@@ -427,8 +435,7 @@ class Workers:
                 if going.starts and self._tasks is not None:
                     going.starts = 0
                     self._tasks.create_task(self._stepped(going))
-                for hear in self.on_step:
-                    hear(going.session)
+                self._has_stepped(going.session)
             case pair.Heard(count=count):
                 going.hear(count)
             case pair.Granted(grant=grant):
@@ -438,6 +445,10 @@ class Workers:
                 going.quiet.set()
             case _:
                 going.tell(message)
+
+    def _has_stepped(self, session: SessionId) -> None:
+        for hear in self.on_step:
+            hear(session)
 
     def _take_turns(self, writes: bool, turns: list[tuple[object, int]]) -> None:
         for worker, busy_ms in turns:

@@ -33,7 +33,9 @@ def capture(
     if not folder.is_dir():
         raise RefusedError(f"There is no folder {visible_bytes(os.fsencode(folder))}; nothing was captured.")
     place = find(folder)
-    wanted = replace(wanted, ours=_ours(folder.resolve(), folder.resolve() if place is None else place.top.resolve()))
+    _insist_on_none_of_ours(folder.resolve())
+    top = folder.resolve() if place is None else place.top.resolve()
+    wanted = replace(wanted, ours=own_below(top))
     if place is None:
         made = capture_folder(folder.resolve(), before, put, memory, wanted)
     else:
@@ -45,12 +47,12 @@ def capture(
     return made
 
 
-def _ours(folder: Path, top: Path) -> frozenset[bytes]:
-    """The folders of hhd's own below `top`; raises RefusedError if `folder` is in one."""
-    found = set()
-    for own in own_folders():
-        if folder.is_relative_to(own):
-            raise RefusedError(f"{visible_bytes(os.fsencode(folder))} is a folder of hhd's own; nothing was captured.")
-        if own.is_relative_to(top):
-            found.add(os.fsencode(own.relative_to(top)))
-    return frozenset(found)
+def own_below(top: Path) -> frozenset[bytes]:
+    """The folders of hhd's own below `top`, which are never looked into."""
+    return frozenset(os.fsencode(own.relative_to(top)) for own in own_folders() if own.is_relative_to(top))
+
+
+def _insist_on_none_of_ours(folder: Path) -> None:
+    """Raise RefusedError if `folder` is in a folder of hhd's own."""
+    if any(folder.is_relative_to(own) for own in own_folders()):
+        raise RefusedError(f"{visible_bytes(os.fsencode(folder))} is a folder of hhd's own; nothing was captured.")

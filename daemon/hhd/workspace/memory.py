@@ -10,7 +10,7 @@ from hhd.workspace.tracked import Tracked
 Stamp = tuple[int, int, int, int, int]
 """What a file looks like: inode, size, times of content and of status in nanoseconds, mode."""
 
-_RACY_NS = 2_000_000_000
+RACY_NS = 2_000_000_000
 """A file that changed so shortly before it was read may change again within one tick of its file system's clock: the
 coarsest still met has two seconds."""
 
@@ -34,4 +34,4 @@ def stamp_of(found: os.stat_result) -> Stamp:
 
 def is_settled(stamp: Stamp, now_ns: int) -> bool:
     """Whether a file that looks like this when it is read at `now_ns` cannot change without looking otherwise."""
-    return max(stamp[2], stamp[3]) < now_ns - _RACY_NS
+    return max(stamp[2], stamp[3]) < now_ns - RACY_NS
