@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import itertools
+from dataclasses import replace
 
 import pytest
 from hypothesis import given, settings
@@ -20,7 +21,7 @@ from hhd_protocol.limits import (
     PAIRING_MS_MAX,
 )
 from hhd_protocol.pairing import Failures, Fault, Refusal, Side, Window, codes
-from hhd_protocol.pairing.cards import plan
+from hhd_protocol.pairing.cards import Card, plan
 from hhd_protocol.pairing.machine import (
     Answered,
     Closed,
@@ -33,7 +34,7 @@ from hhd_protocol.pairing.machine import (
     Received,
     Take,
 )
-from hhd_protocol.pairing.messages import Done, Records, batches, decode_message, decode_words
+from hhd_protocol.pairing.messages import Done, Hello, Records, batches, decode_message, decode_words, encode_message
 from hhd_protocol.pairing.window import Closed as Shut
 from hhd_protocol.pairing.words import WORDS, words_of
 from hhd_protocol.statements import Role
@@ -121,6 +122,53 @@ def test_who_passes_messages_on_between_two_channels_of_its_own_is_caught() -> N
     honest = two()
     carry(*honest)
     assert honest[0].ask is not None
+
+
+def proven(*, mine: Card, other: str = "desktop", theirs: Card | None = None) -> tuple[bytes, tuple[str, ...]]:
+    """The key and the words of a laptop that paired so, always with the same code, halves of a key and nonces."""
+    laptop = end(Side.SHOWER, "laptop", other, mine=mine)
+    carry(laptop, end(Side.GUESSER, other, "laptop", mine=theirs))
+    assert laptop.ask is not None
+    return laptop.machine._key, laptop.ask.words
+
+
+OTHERWISE: dict[str, object] = {
+    "name": "lapdog",
+    "role": Role.STORE_ONLY,
+    "root": ROOT,
+    "others": 1,
+    "full": False,
+    "sessions": True,
+}
+
+
+@pytest.mark.parametrize("field", OTHERWISE)
+@pytest.mark.parametrize("side", list(Side))
+def test_the_key_and_the_words_rest_on_all_that_either_device_says_of_itself(side: Side, field: str) -> None:
+    """Names and the role among it: no two pairings that differ in one of them have the same proof."""
+    laptop, desktop = card("laptop", full=True), card("desktop", full=True)
+    before = proven(mine=laptop, theirs=desktop)
+    assert before == proven(mine=laptop, theirs=desktop)
+    if side is Side.SHOWER:
+        after = proven(mine=replace(laptop, **{field: OTHERWISE[field]}), theirs=desktop)  # type: ignore[arg-type]
+    else:
+        after = proven(mine=laptop, theirs=replace(desktop, **{field: OTHERWISE[field]}))  # type: ignore[arg-type]
+    assert before[0] != after[0] and before[1] != after[1]
+
+
+@pytest.mark.parametrize("side", list(Side))
+def test_what_was_committed_to_is_part_of_the_key(side: Side) -> None:
+    """Who changes only the commitment on its way is found out by the key, before anything is opened."""
+    laptop, desktop = two()
+
+    def change(raw: bytes) -> list[bytes]:
+        message = decode_message(raw)
+        if isinstance(message, Hello) and (message.pake[:1] == b"B") is (side is Side.SHOWER):
+            return [encode_message(replace(message, commitment=message.commitment[::-1]))]
+        return [raw]
+
+    carry(laptop, desktop, change)
+    assert laptop.why is Fault.WRONG_CODE and laptop.ask is None is desktop.ask
 
 
 def test_another_binding_of_the_channel_is_caught() -> None:

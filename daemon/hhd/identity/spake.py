@@ -26,7 +26,9 @@ class Spake:
         kind = spake2.SPAKE2_A if side is Side.GUESSER else spake2.SPAKE2_B
         password = b"hhd pairing " + code.encode("ascii")
         self._spake: Any = kind(password, idA=guesser, idB=shower, entropy_f=random)
-        self._errors: tuple[type[Exception], ...] = (ValueError, spake2.SPAKEError)
+        # A plain Exception, and what about half of all 32 bytes raise.
+        not_on_curve: Any = importlib.import_module("spake2.ed25519_basic").NotOnCurve
+        self._errors: tuple[type[Exception], ...] = (ValueError, spake2.SPAKEError, not_on_curve)
 
     def start(self) -> bytes:
         """Return the message for the other side, 33 bytes."""
