@@ -24,10 +24,11 @@ from hhd_protocol.crypto import content_id
 from hhd_protocol.ids import CheckpointId, Incarnation, ObjectName, PageId, SessionId, Sha256, StatementId
 from hhd_protocol.logs import LogHead, encode_head
 from hhd_protocol.objects import object_name, seal_object
-from hhd_protocol.sync import encode_message
+from hhd_protocol.sync import decode_message, encode_message
 from hhd_protocol.sync.messages import (
     OBJECT,
     Absent,
+    Acknowledge,
     Ask,
     Begin,
     Entry,
@@ -65,6 +66,11 @@ class Mallory:
         store = self.alice["laptop"].store
         assert self.state() == self.before
         assert not Check(store).run().findings
+
+    def told_whole(self) -> set[CheckpointId]:
+        """Of which checkpoints the laptop said that it has all content."""
+        said = map(decode_message, self.alice.seen)
+        return {id for one in said if isinstance(one, Acknowledge) for id in one.whole}
 
     def body(self, kind: type, **fields: object) -> bytes:
         """A statement that it signs, right or wrong."""
@@ -143,7 +149,8 @@ def taken_over(mallory: Mallory, objects: tuple[ObjectName, ...], payload: bytes
 def test_a_head_whose_content_never_comes_is_kept_bare_and_shown_and_hurts_nothing(mallory: Mallory) -> None:
     names = tuple(ObjectName(os.urandom(32)) for _ in range(50))
     payload = encode([[names[0], bytes(32)], {}, None])
-    mallory.says(Statements(session=mallory.session, entries=taken_over(mallory, names, payload)))
+    entries = taken_over(mallory, names, payload)
+    mallory.says(Statements(session=mallory.session, entries=entries))
     assert not mallory.cut
     laptop = mallory.alice["laptop"]
     assert len(laptop.engine.machine.wants) == 50
@@ -152,6 +159,10 @@ def test_a_head_whose_content_never_comes_is_kept_bare_and_shown_and_hurts_nothi
     assert laptop.engine.machine.wants.waits_for(mallory.me.id) == 0
     assert not Check(laptop.store).run().findings
     assert laptop.store.checkpoint_ids(mallory.session) == mallory.before[1], "nothing stands on it"
+    head = lineage.decode(entries[1].raw).id
+    said = [one for one in map(decode_message, mallory.alice.seen) if isinstance(one, Acknowledge)]
+    assert any(head in one.statements for one in said), "the record is durable here"
+    assert head not in mallory.told_whole(), "and its content is not"
 
 
 @pytest.mark.parametrize("segments", [[b"no head"], [compress(bytes(60 << 20))], [b"x" * 500, b"y" * 500]])
@@ -193,9 +204,11 @@ def test_a_bomb_makes_no_checkpoint_and_is_never_unpacked(mallory: Mallory) -> N
     assert not Check(laptop.store).run().findings
 
 
-def test_a_payload_that_is_not_what_was_signed_costs_the_link(mallory: Mallory) -> None:
+@pytest.mark.parametrize("thinned", [False, True])
+def test_a_payload_that_is_not_what_was_signed_costs_the_link(mallory: Mallory, thinned: bool) -> None:
     entries = taken_over(mallory, (), encode([None, {}, None]))
-    lying = (entries[0], replace(entries[1], payload=encode([None, {"words": [bytes(32), bytes(32)]}, None])))
+    payload = encode([None, {"words": [bytes(32), bytes(32)]}, None])
+    lying = (entries[0], replace(entries[1], payload=payload, thinned=thinned))
     mallory.says(Statements(session=mallory.session, entries=lying))
     assert "another content" in mallory.cut
     mallory.unharmed()
@@ -220,6 +233,16 @@ def test_what_was_not_asked_for_is_not_kept_and_ends_the_link_in_the_end(mallory
     assert "not asked for" in mallory.cut
     assert laptop.engine._arrivals.begun.held_bytes == 0
     mallory.unharmed()
+
+
+def test_of_what_comes_along_only_what_a_checkpoint_with_it_brings_is_kept(mallory: Mallory) -> None:
+    family = mallory.alice["laptop"].store.family(mallory.session)
+    brought, stray = (seal_object(family.key(family.epoch), os.urandom(24), [os.urandom(9)]) for _ in range(2))
+    payload = encode([[object_name(brought), family.epoch], {}, None])
+    entries = taken_over(mallory, (object_name(brought),), payload)
+    mallory.says(Statements(session=mallory.session, entries=entries, objects=(stray, brought)))
+    objects = mallory.alice["laptop"].store.objects
+    assert objects.has(object_name(brought)) and not objects.has(object_name(stray))
 
 
 @pytest.mark.parametrize("number", range(4))
@@ -325,10 +348,11 @@ def test_a_begin_past_the_end_sends_nothing(mallory: Mallory) -> None:
     assert laptop.engine.next_part(mallory.me.id) is None and not mallory.cut
 
 
-@pytest.mark.parametrize("honest", [False, True])
+@pytest.mark.parametrize("lacks", ["nothing", "its own ids", "its program"])
 def test_content_whose_ids_are_not_its_own_makes_no_checkpoint_and_honest_content_does(
-    mallory: Mallory, honest: bool
+    mallory: Mallory, lacks: str
 ) -> None:
+    honest = lacks == "nothing"
     family = mallory.alice["laptop"].store.family(mallory.session)
     chunk = content_id(family.page_key, b"chunk", b"abc")
     right = content_id(family.page_key, b"chunks", chunk)
@@ -339,12 +363,15 @@ def test_content_whose_ids_are_not_its_own_makes_no_checkpoint_and_honest_conten
         given_slots=[],
         given_lengths=[],
         lengths=[3],
-        chunks_id=right if honest else PageId(bytes(32)),
+        chunks_id=PageId(bytes(32)) if lacks == "its own ids" else right,
     )
     raw = seal_object(family.key(family.epoch), os.urandom(24), [encode_head(head), compress(b"abc")])
-    payload = encode([None, {"words": [object_name(raw), family.epoch]}, None])
+    module = os.urandom(32) if lacks == "its program" else None
+    payload = encode([None, {"words": [object_name(raw), family.epoch]}, module])
     entries = taken_over(mallory, (object_name(raw),), payload)
     mallory.says(Statements(session=mallory.session, entries=entries, objects=(raw,)))
     laptop = mallory.alice["laptop"]
+    assert not mallory.cut
     assert (laptop.store.checkpoint_ids(mallory.session) != mallory.before[1]) == honest
+    assert (lineage.decode(entries[1].raw).id in mallory.told_whole()) == honest
     assert not Check(laptop.store).run().findings

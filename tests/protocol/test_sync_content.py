@@ -134,6 +134,10 @@ def test_wrong_pages_and_wrong_bases_make_nothing() -> None:
     with pytest.raises(FormatError):
         recipe.remake(made, MADE.KEY, old=old[:2], base=lambda _, slot: base[slot])
 
+    for changes in (made.changes[:-1], (*made.changes, compress(b""))):
+        with pytest.raises(FormatError, match="other pages"):
+            recipe.remake(replace(made, changes=changes), MADE.KEY, old=old, base=lambda _, slot: base[slot])
+
 
 def test_a_recipe_that_lies_about_its_name_is_refused() -> None:
     made, _, old, base = MADE.example_object()

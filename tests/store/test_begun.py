@@ -2,9 +2,11 @@
 
 from __future__ import annotations
 
+import errno
 import os
 from collections.abc import Callable
 from pathlib import Path
+from unittest import mock
 
 import pytest
 
@@ -81,6 +83,7 @@ def test_what_is_torn_is_cut_off_and_the_rest_gone_on_with(tmp_path: Path, torn:
     file(tmp_path).write_bytes(raw)
     again = begun(tmp_path)
     assert again.begun(NAME) == 3 * PIECE
+    assert file(tmp_path).stat().st_size == again.held_bytes == 3 * (PIECE + 8), "nothing torn counts, or stays"
     assert rest(again) == WHOLE
 
 
@@ -113,6 +116,39 @@ def test_all_together_stay_within_their_bound_and_the_oldest_goes_first(tmp_path
     assert (one.begun(NAME), one.begun(OTHER)) == (4 * PIECE, 3 * PIECE)
     one.add(part(3 * PIECE, OTHER), LAPTOP)
     assert (one.begun(NAME), one.begun(OTHER)) == (0, 4 * PIECE) and not file(tmp_path).exists()
+
+
+def test_the_one_that_nobody_went_on_with_goes_first_though_another_began_before(tmp_path: Path) -> None:
+    one = begun(tmp_path, bytes_max=8 * PIECE)
+    pieces(one, 2)
+    pieces(one, 3, OTHER)
+    one.add(part(2 * PIECE), LAPTOP)
+    pieces(one, 3, b"p" * 32)
+    assert (one.begun(NAME), one.begun(OTHER), one.begun(b"p" * 32)) == (3 * PIECE, 0, 3 * PIECE)
+
+
+def test_small_ones_stay_within_the_bound_too(tmp_path: Path) -> None:
+    one = begun(tmp_path, bytes_max=3 * PIECE)
+    for number in range(9):
+        one.add(part(0, bytes([number]) * 32, WHOLE[: 2 * PIECE]), LAPTOP)
+    assert one.held_bytes <= 3 * PIECE and one.begun(bytes([8]) * 32) == PIECE
+
+
+@pytest.mark.parametrize("error", [errno.ENOSPC, errno.EIO])
+def test_a_write_that_fails_half_way_leaves_what_was_there(tmp_path: Path, error: int) -> None:
+    one = begun(tmp_path)
+    pieces(one, 2)
+    size, write = file(tmp_path).stat().st_size, os.pwrite
+
+    def half(descriptor: int, content: memoryview, offset: int) -> int:
+        if len(content) <= PIECE // 2:
+            raise OSError(error, "no more")
+        return write(descriptor, content[: len(content) - PIECE // 2], offset)
+
+    with mock.patch.object(os, "pwrite", half), pytest.raises(FullStoreError if error == errno.ENOSPC else OSError):
+        one.add(part(2 * PIECE), LAPTOP)
+    assert file(tmp_path).stat().st_size == size and one.begun(NAME) == 2 * PIECE
+    assert rest(one) == WHOLE
 
 
 def test_where_there_is_no_room_nothing_is_written_and_nothing_lost(tmp_path: Path) -> None:
