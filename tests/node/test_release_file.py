@@ -66,6 +66,15 @@ def test_the_pending_command_runs_once_where_the_session_was_taken(three: list[D
     assert entry is not None and entry.owner == desktop.me.id
 
 
+def test_what_was_written_into_the_folder_by_hand_before_the_release_goes_along(
+    three: list[Device], asking: SessionId
+) -> None:
+    laptop, desktop, _ = three
+    (laptop.repo / "notes").write_text("by hand\n")
+    done = desktop.control.receive(released(laptop, desktop, asking, "desktop"), Path("release"))
+    assert (Path(done.folder) / "notes").read_text() == "by hand\n"
+
+
 def test_it_is_taken_once_and_nowhere_else(three: list[Device], asking: SessionId) -> None:
     laptop, desktop, tower = three
     raw = released(laptop, desktop, asking, "desktop")

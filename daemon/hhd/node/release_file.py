@@ -19,7 +19,7 @@ from hhd.node.members import Member, members
 from hhd.node.moment import Moment
 from hhd.node.refused import short
 from hhd.store.checkpoints import decode_checkpoint, refs_of
-from hhd.store.errors import DamagedStoreError, MissingError
+from hhd.store.errors import BusyError, DamagedStoreError, MissingError
 from hhd.store.store import Store
 from hhd_protocol import codec, handoff, lineage, sealed
 from hhd_protocol.bodies import CheckpointBody
@@ -34,11 +34,13 @@ from hhd_protocol.packed import pack, unpack
 def release_to(store: Store, me: Identity, session: SessionId, to: DeviceId) -> tuple[Grant, bool]:
     """Release `session` to the device `to`, for a file; and whether that was done now, or before and is untaken.
 
-    Durable when this returns. Raises RefusedError, with nothing changed; BusyError where a process advances it.
+    Its folder is captured before, if it differs from what its last checkpoint names. Durable when this returns. Raises
+    RefusedError, with nothing handed on; BusyError where a process advances it.
     """
     member = _target(store, me, to)
     if (before := _released_before(store, session, to)) is not None:
         return before, False
+    _recapture(store, me, session)
     transfer = TransferId(os.urandom(16))
     record = Record(
         side=Side.SOURCE, stage=Stage.NONE, transfer=transfer, session=session, peer=to, at_ms=store.now_ms()
@@ -54,6 +56,21 @@ def release_to(store: Store, me: Identity, session: SessionId, to: DeviceId) -> 
 
     assert member.public
     return handing_on.release(store, me, session, to=to, transfer=transfer, head=None, then=journal), True
+
+
+def _recapture(store: Store, me: Identity, session: SessionId) -> None:
+    """Have what its person wrote into its folder since go along, as in the pause of a handoff."""
+    from hhd.node.recapture import (
+        recapture,  # With all that drives a session: most that a daemon does has no use for it.
+    )
+    from hhd.node.workbench import Workbench
+
+    try:
+        recapture(Workbench(store=store, me=me), session)
+    except BusyError:
+        raise
+    except RefusedError:  # It is no session of this device's to go on with: whoever releases it says so.
+        return
 
 
 def _released_before(store: Store, session: SessionId, to: DeviceId) -> Grant | None:
