@@ -217,6 +217,8 @@ def test_nothing_goes_on_from_a_head_whose_content_is_not_here(known: Known) -> 
     assert doors.part.bare and _why(doors.may_append()) is Why.HEAD_NOT_HERE
     known.alice.do("desktop", lambda engine: engine.hold(""))
     known.synced()
+    doors.look()
+    assert not doors.part.bare and doors.may_append() is None, "its content came"
     assert known.doors("desktop").may_append() is None
 
 
@@ -252,3 +254,17 @@ def test_how_things_stand_around_is_read_at_each_look_and_nobody_waits_for_ever(
     doors.part = replace(doors.part, around=replace(doors.part.around, woke_ms=around.now_ms()))
     assert known.start(doors) is Why.WAKING
     assert doors.waits() is None, "it looks by itself"
+
+
+def test_the_numbers_of_a_device_that_was_put_out_and_added_again_go_on_in_a_chain_of_its_own(known: Known) -> None:
+    known.synced()
+    there, desktop, laptop = known.other(), known.alice["desktop"], known.laptop
+    there.takes_over()
+    there.step()
+    known.synced()
+    assert known.doors("desktop").seq == 2
+    laptop.owned.group.revoke(desktop.id, NOW)
+    laptop.owned.adds(desktop.owned)
+    desktop.owned.hears(laptop.owned)
+    doors = known.doors("desktop")
+    assert doors.part.known.view.anew and doors.part.after != doors.part.tip and doors.seq == 2
