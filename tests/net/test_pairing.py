@@ -8,12 +8,14 @@ import os
 import re
 import subprocess
 import sys
+import threading
+from collections.abc import Iterator
 
 import pytest
 from tests.net.clocks import Clock
 from tests.net.conftest import LabMaker
 from tests.net.lab import Host
-from tests.net.paired import at, linked, pair, peers, until
+from tests.net.paired import SECONDS, at, linked, pair, peers, until
 from tests.transports.devices import certificate_of, device_named
 
 from hhd.app import peering
@@ -39,10 +41,11 @@ class Command:
     def until(self, pattern: str) -> re.Match[str]:
         """Read until it says something of this form."""
         assert self.process.stdout is not None
-        while (found := re.search(pattern, self.said)) is None:
-            raw = self.process.stdout.read1(4096)  # type: ignore[attr-defined]
-            assert raw, f"it ended with: {self.said}"
-            self.said += raw.decode()
+        with self._bounded():
+            while (found := re.search(pattern, self.said)) is None:
+                raw = self.process.stdout.read1(4096)  # type: ignore[attr-defined]
+                assert raw, f"it ended with: {self.said}"
+                self.said += raw.decode()
         return found
 
     def answer(self, text: str) -> None:
@@ -53,8 +56,19 @@ class Command:
     def ended(self) -> int:
         """Wait for its end; its exit status."""
         assert self.process.stdout is not None
-        self.said += self.process.stdout.read().decode()
-        return self.process.wait(60)
+        with self._bounded():
+            self.said += self.process.stdout.read().decode()
+            return self.process.wait()
+
+    @contextlib.contextmanager
+    def _bounded(self) -> Iterator[None]:
+        """Kill it where it goes on for longer than a test waits: a code that nobody uses stays open for minutes."""
+        timer = threading.Timer(SECONDS, self.process.kill)
+        timer.start()
+        try:
+            yield
+        finally:
+            timer.cancel()
 
 
 def words(command: Command) -> str:

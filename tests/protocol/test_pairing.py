@@ -34,7 +34,16 @@ from hhd_protocol.pairing.machine import (
     Received,
     Take,
 )
-from hhd_protocol.pairing.messages import Done, Hello, Records, batches, decode_message, decode_words, encode_message
+from hhd_protocol.pairing.messages import (
+    Done,
+    Hello,
+    Opening,
+    Records,
+    batches,
+    decode_message,
+    decode_words,
+    encode_message,
+)
 from hhd_protocol.pairing.window import Closed as Shut
 from hhd_protocol.pairing.words import WORDS, words_of
 from hhd_protocol.statements import Role
@@ -166,6 +175,20 @@ def test_what_was_committed_to_is_part_of_the_key(side: Side) -> None:
         if isinstance(message, Hello) and (message.pake[:1] == b"B") is (side is Side.SHOWER):
             return [encode_message(replace(message, commitment=message.commitment[::-1]))]
         return [raw]
+
+    carry(laptop, desktop, change)
+    assert laptop.why is Fault.WRONG_CODE and laptop.ask is None is desktop.ask
+
+
+def test_the_proof_of_the_key_is_of_the_box_that_comes_with_it() -> None:
+    """It is looked at before the box is: who changes the box is found out by it, as who does not know the code is."""
+    laptop, desktop = two()
+
+    def change(raw: bytes) -> list[bytes]:
+        message = decode_message(raw)
+        if isinstance(message, Opening):
+            message = replace(message, box=message.box[:-1] + bytes([message.box[-1] ^ 1]))
+        return [encode_message(message)]
 
     carry(laptop, desktop, change)
     assert laptop.why is Fault.WRONG_CODE and laptop.ask is None is desktop.ask
