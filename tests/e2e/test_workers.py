@@ -274,7 +274,7 @@ def test_what_a_command_started_ends_too_where_worker_and_watcher_of_the_command
 def test_sessions_write_to_the_store_one_after_the_other(tmp_path: Path, repo: Path) -> None:
     told = tmp_path / "told"
     tells = f"""
-import hhd.node.workers as w
+import hhd.node.lives as w
 class Told(w.Turns):
     def _next(self):
         found = super()._next()
