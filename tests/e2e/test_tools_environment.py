@@ -73,3 +73,25 @@ def test_a_login_shell_that_hangs_or_fails_is_said_and_commands_get_what_the_dae
         assert "did not say what environment a login has" in said and os.sep in said
     finally:
         laptop.down()
+
+
+@pytest.mark.parametrize("mask", [0o000, 0o077])
+def test_commands_have_the_umask_that_the_daemon_was_given_and_what_the_daemon_keeps_is_private_under_any(
+    mask: int, tmp_path: Path
+) -> None:
+    device = hardened(tmp_path / "home")
+    repo = repository(tmp_path / "repo")
+    model = script(tmp_path / "s.jsonl", [says(call("bash", command="echo x > made")), says(text("Done."))])
+    laptop = Daemon(device=device, before=f"import os; os.umask({mask})").up()
+    try:
+        begun = laptop.asking.ask("begin", Begun, prompt="look", folder=repo, model=model)
+        laptop.attach(begun.session).until(live.Listening)
+        assert (repo / "made").stat().st_mode & 0o777 == 0o666 & ~mask
+        kept = [laptop.data, *laptop.data.rglob("*")]
+        modes = {path.relative_to(laptop.data): path.lstat().st_mode for path in kept if path.exists()}
+        assert Path("store/store.db") in modes and Path("logs/daemon.jsonl") in modes
+        # SQLite makes the files beside its own; the folder that they are in is private.
+        beside = {Path("store/store.db-shm"), Path("store/store.db-wal")}
+        assert not {path: oct(mode) for path, mode in modes.items() if mode & 0o077 and path not in beside}
+    finally:
+        laptop.down()
