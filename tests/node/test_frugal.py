@@ -148,7 +148,7 @@ def test_on_battery_records_go_at_once_and_content_together(tmp_path: Path, monk
                 await until(lambda: there.statements.get(session, held[-1]) is not None)
                 while held[-1] in both[0]._engine.machine.peers[target].sent.get(session, ()):
                     await asyncio.sleep(0.01)
-            status = await both[0].sync_status()
+            status = await both[0].asked.sync_status()
             assert "on battery" in status.frugal and status.flows[0].behind == 1
             assert not any(map(has, held)), "records are there, their content is not"
             monkeypatch.setattr(syncing, "COALESCE_SECONDS", 0.0)

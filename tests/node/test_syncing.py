@@ -64,7 +64,7 @@ def test_a_store_that_is_busy_is_said_and_what_was_missed_goes_over_later(tmp_pa
                 hear(session)
             while not laptop.trouble:
                 await asyncio.sleep(0.01)
-            assert "Another process is writing" in (await desktop.sync_status()).trouble + laptop.trouble
+            assert "Another process is writing" in (await desktop.asked.sync_status()).trouble + laptop.trouble
             busy.clear()
             await laptop.wait_synced(session, target)
             assert laptop.trouble == "" and not any(one.done() for one in parts)
@@ -78,9 +78,11 @@ def test_a_store_that_is_busy_is_said_and_what_was_missed_goes_over_later(tmp_pa
             async with asyncio.timeout(30):
                 while told != [session]:
                     await asyncio.sleep(0.01)
-            while [flow.behind for flow in (await desktop.sync_status()).flows] != [0]:  # The laptop says so last.
+            while [flow.behind for flow in (await desktop.asked.sync_status()).flows] != [
+                0
+            ]:  # The laptop says so last.
                 await asyncio.sleep(0.01)
-        status = await desktop.sync_status()
+        status = await desktop.asked.sync_status()
         assert status.flows[0].received > 1000
         for one in (linked, *parts):
             one.cancel()

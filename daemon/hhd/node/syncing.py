@@ -13,23 +13,19 @@ import asyncio
 import contextlib
 import logging
 import time
-from collections import Counter, deque
-from collections.abc import AsyncIterator, Awaitable, Callable, Iterable
-from dataclasses import dataclass, field
-from typing import Protocol, TypeVar
+from collections import Counter
+from collections.abc import Callable
 
 from hhd.base.errors import UserError
 from hhd.identity.key import Identity
-from hhd.node import around, lagging, naming, should_run
-from hhd.node.answers.syncing import Followed, Freshness, FreshnessOf, Held, Syncings
-from hhd.node.devices import Devices
+from hhd.node import around, should_run
 from hhd.node.lanes import Lane
-from hhd.node.members import members
-from hhd.node.registry import device_names
 from hhd.node.service import Verb
 from hhd.node.syncing_engine import Engine
 from hhd.node.syncing_out import Out
-from hhd.node.syncing_talk import Counted
+from hhd.node.syncing_ports import Members, Peering, Running
+from hhd.node.syncing_verbs import SyncingVerbs
+from hhd.node.syncing_ways import Way
 from hhd.node.syncing_wishes import Wishes
 from hhd.store.store import Store
 from hhd.transports.link import Channel, Link, LinkError
@@ -38,7 +34,6 @@ from hhd_protocol.errors import FormatError
 from hhd_protocol.ids import CheckpointId, DeviceId, Incarnation, SessionId
 
 log = logging.getLogger("hhd.sync")
-T = TypeVar("T")
 
 SYNC, PAGES = "sync", "pages"
 REST_SECONDS = 4.0
@@ -53,57 +48,6 @@ NOTE_SECONDS = 2.0
 """How often what was learnt of other devices is written down for lists: a crash takes no more than that of it."""
 COALESCE_SECONDS = 30.0
 """How long content waits on battery or a metered network: then it goes together."""
-
-
-class Peering(Protocol):
-    """Links to the other members (`hhd.node.peers`)."""
-
-    def link(self, device: DeviceId) -> Link | None:
-        """The link to a member."""
-
-    def serve(self, name: str, handler: Callable[[Channel, Link], Awaitable[None]]) -> None:
-        """Who serves channels of a name."""
-
-    def on_linked(self, attend: Callable[[Link], Awaitable[None]]) -> None:
-        """Who lives with each link."""
-
-
-class Members(Protocol):
-    """Who is a member now (`hhd.node.roll`)."""
-
-    def is_full(self, device: DeviceId) -> bool:
-        """Whether a device may read everything."""
-
-    def only_stores(self, device: DeviceId) -> bool:
-        """Whether a device keeps sealed bytes, and reads nothing."""
-
-    def on_change(self, heard: Callable[[], None]) -> Callable[[], None]:
-        """Hear of changes."""
-
-
-class Running(Protocol):
-    """Sessions that run here (`hhd.node.workers`)."""
-
-    on_step: list[Callable[[SessionId], None]]
-    on_person: list[Callable[[SessionId], None]]
-
-    def looked_again(self, session: SessionId) -> None:
-        """It may not be this device's any more."""
-
-    def running(self) -> Iterable[SessionId]:
-        """The sessions that have a process."""
-
-
-@dataclass(eq=False)
-class _Way:
-    """What goes out to one peer: messages in order, and whether there is content to send."""
-
-    link: Link
-    messages: deque[bytes] = field(default_factory=deque)
-    stir: asyncio.Event = field(default_factory=asyncio.Event)
-    content: asyncio.Event = field(default_factory=asyncio.Event)
-    since: float = field(default_factory=time.monotonic)
-    heard: float = field(default_factory=time.monotonic)
 
 
 class Syncing:
@@ -133,7 +77,7 @@ class Syncing:
             screen=self._wishes,
             session_bytes_max=session_bytes_max,
         )
-        self._ways: dict[DeviceId, _Way] = {}
+        self._ways: dict[DeviceId, Way] = {}
         self._answered: set[DeviceId] = set()
         self._alone: set[SessionId] = set()
         self._woke_ms = around.now_ms()
@@ -142,7 +86,8 @@ class Syncing:
         self._stir = asyncio.Event()
         self._ready = asyncio.Event()
         self._news = asyncio.Condition()
-        self._paused = ""
+        self.paused = ""
+        """Why no content is taken, where its person said so."""
         self._seen_ms: dict[DeviceId, int] = {}
         self._worked = time.monotonic()
         self._looked, self._look_cost = time.monotonic(), 0.0
@@ -154,6 +99,8 @@ class Syncing:
         """Called when a wish was written into the shared document."""
         self.fenced: list[Callable[[SessionId], None]] = []
         """Called with each session that this device may not advance any more, by what a peer said."""
+        self.asked = SyncingVerbs(self, me=me, engine=self._engine, lane=self._lane, wishes=self._wishes, frugal=frugal)
+        """What a person may ask of it."""
         peers.serve(SYNC, self._hear)
         peers.serve(PAGES, self._hear)
         peers.on_linked(self._attend)
@@ -165,20 +112,14 @@ class Syncing:
 
     def verbs(self) -> dict[str, Verb]:
         """As `hhd.app.syncing` asks them."""
-        return {
-            "sync_status": Verb(self.sync_status, changes=False),
-            "sync_pause": Verb(self.sync_pause, changes=True),
-            "sync_follow": Verb(self.sync_follow, changes=True),
-            "sync_fresh": Verb(self.sync_fresh, changes=False),
-            "sync_watch": Verb(self.sync_watch, changes=False),
-        }
+        return self.asked.table()
 
     async def run(self) -> None:
         """Look at the store, then carry on."""
         with contextlib.suppress(
             UserError
         ):  # What runs when a daemon starts goes on by itself: nobody asked for it now.
-            self._alone = {one.session for one in await self._in_store(should_run.noted)}
+            self._alone = {one.session for one in await self._lane.do(lambda: should_run.noted(self._engine.store))}
         self._say_around()
         try:
             await self._open()
@@ -233,16 +174,16 @@ class Syncing:
             self._woke_ms = around.now_ms()
             self._alone = set(self._workers.running())
             self._say_around()
-            await self._act(self._engine.woke)
+            await self.act(self._engine.woke)
         self._clocks = now
         self._coalesce()
         while self._noticed:
             session = next(iter(self._noticed))
             del self._noticed[session]
-            await self._act(lambda session=session: self._engine.noticed(session))  # type: ignore[misc]
+            await self.act(lambda session=session: self._engine.noticed(session))  # type: ignore[misc]
         due = self._engine.deadline_ms()
         if due is not None and around.now_ms() >= due:
-            await self._act(self._engine.ticked)
+            await self.act(self._engine.ticked)
         if time.monotonic() - self._looked > max(LOOK_SECONDS, LOOK_SHARE * self._look_cost):
             await self._look()
         if time.monotonic() - self._noted > NOTE_SECONDS and self._engine.freshness.waits:
@@ -256,12 +197,12 @@ class Syncing:
     async def _look(self) -> None:
         """Whether another process wrote to the store."""
         self._looked = begin = time.monotonic()
-        if await self._lane.do(self._wishes.is_current) and not self._paused:
+        if await self._lane.do(self._wishes.is_current) and not self.paused:
             return
         worked = self._worked
-        await self._act(self._engine.looked)
-        await self._act(self._engine.rescreened)
-        await self._act(self._engine.piled)
+        await self.act(self._engine.looked)
+        await self.act(self._engine.rescreened)
+        await self.act(self._engine.piled)
         self._worked = worked  # Looking is no work: the store may rest.
         self._look_cost = time.monotonic() - begin
 
@@ -288,7 +229,7 @@ class Syncing:
             asyncio.get_running_loop().create_task(self._regrouped())
 
     async def _regrouped(self) -> None:
-        await self._act(self._engine.regrouped)
+        await self.act(self._engine.regrouped)
 
     # Links
 
@@ -303,13 +244,13 @@ class Syncing:
             return
         sync = await link.open(SYNC, urgent=True)
         pages = await link.open(PAGES)
-        way = self._ways[peer] = _Way(link=link)
+        way = self._ways[peer] = Way(link=link)
         try:
             self._say_around()
-            await self._act(lambda: self._engine.linked(peer, sealed=sealed))
+            await self.act(lambda: self._engine.linked(peer, sealed=sealed))
             async with asyncio.TaskGroup() as tasks:
-                tasks.create_task(self._say(way, sync))
-                tasks.create_task(self._send_content(peer, way, pages))
+                tasks.create_task(way.say(sync))
+                tasks.create_task(way.send_content(pages, lambda: self._next_part(peer)))
         except* LinkError:
             pass
         finally:
@@ -320,30 +261,17 @@ class Syncing:
                 await asyncio.shield(self._lost(peer))
 
     async def _lost(self, peer: DeviceId) -> None:
-        await self._act(lambda: self._engine.lost(peer))
-
-    async def _say(self, way: _Way, channel: Channel) -> None:
-        while True:
-            while way.messages:
-                await channel.send(way.messages.popleft())
-            way.stir.clear()
-            if not way.messages:
-                await way.stir.wait()
-
-    async def _send_content(self, peer: DeviceId, way: _Way, channel: Channel) -> None:
-        while True:
-            await way.content.wait()
-            way.content.clear()
-            while (raw := await self._next_part(peer)) is not None:
-                self._worked = time.monotonic()
-                await channel.send(raw)
+        await self.act(lambda: self._engine.lost(peer))
 
     async def _next_part(self, peer: DeviceId) -> bytes | None:
         try:
-            return await self._lane.do(lambda: self._engine.next_part(peer))
+            raw = await self._lane.do(lambda: self._engine.next_part(peer))
         except UserError as error:  # The peer asks again, or another one.
             log.warning("content could not be read: %s", error)
             return None
+        if raw is not None:
+            self._worked = time.monotonic()
+        return raw
 
     async def _hear(self, channel: Channel, link: Link) -> None:
         """Take what a peer says on one of its channels."""
@@ -360,14 +288,11 @@ class Syncing:
                 else:
                     return
             way.heard = time.monotonic()
-            await self._act(lambda raw=raw: self._engine.heard(link.peer, raw))  # type: ignore[misc]
-
-    async def _in_store(self, act: Callable[[Store], T]) -> T:
-        return await self._lane.do(lambda: act(self._engine.store))
+            await self.act(lambda raw=raw: self._engine.heard(link.peer, raw))  # type: ignore[misc]
 
     # The engine
 
-    async def _act(self, act: Callable[[], Out]) -> None:
+    async def act(self, act: Callable[[], Out]) -> None:
         """Have the engine do something, and do what comes of it.
 
         What the store cannot do now costs this and nothing else: what was to be told is found when it is looked at
@@ -438,7 +363,7 @@ class Syncing:
         await self._ready.wait()
         if session in self._noticed:
             del self._noticed[session]
-            await self._act(lambda: self._engine.noticed(session))
+            await self.act(lambda: self._engine.noticed(session))
         return await self._lane.do(lambda: self._engine.fresh(session, device))
 
     async def wait_synced(self, session: SessionId, device: DeviceId, deadline: float | None = None) -> None:
@@ -457,103 +382,17 @@ class Syncing:
         async with asyncio.timeout_at(deadline):
             if (way := self._ways.get(device)) is not None:
                 way.content.set()
-            await self._act(lambda: self._engine.noticed(session))
+            await self.act(lambda: self._engine.noticed(session))
             while not await self.fresh(session, device):
                 with contextlib.suppress(TimeoutError):
                     async with asyncio.timeout(1.0), self._news:
                         await self._news.wait()
 
+    def linked(self) -> frozenset[DeviceId]:
+        """Return the devices that there is a link to for syncing."""
+        return frozenset(self._ways)
+
     async def acknowledged(self, session: SessionId) -> dict[DeviceId, CheckpointId]:
         """Return by device the newest checkpoint of a session that it has, content and all, as far as it said."""
         await self._ready.wait()
         return await self._lane.do(lambda: self._engine.acknowledged(session))
-
-    # Verbs
-
-    async def sync_status(self) -> Syncings:
-        """How it stands with each device, and with each session that not every device has."""
-        return await self._lane.do(self._status)
-
-    def _status(self) -> Syncings:
-        self._engine.note_freshness()
-        names = self._devices()
-        machine, counted = self._engine.machine, self._engine.counted
-        flows = [
-            lagging.flow(
-                device,
-                names.named(device),
-                lag,
-                linked=machine.peers.get(device),
-                behind=machine.behind(device) if device in machine.peers else lag.sessions,
-                waiting=machine.wants.waits_for(device),
-                counted=counted.get(device, Counted()),
-            )
-            for device, lag in lagging.lags(self._engine.store).items()
-        ]
-        held = [
-            Held(session=session.hex(), device=device_text(peer), name=names.named(peer))
-            for session, peer in self._wishes.held()
-        ]
-        return Syncings(
-            paused=self._paused,
-            frugal=self._frugal(),
-            holding=self._engine.machine.holding.get(None, ""),
-            wanted=len(self._engine.machine.wants),
-            flows=tuple(flows),
-            held=tuple(held),
-            trouble=self.trouble,
-        )
-
-    def _devices(self) -> Devices:
-        store = self._engine.store
-        return Devices(me=self._me.id, members=members(store, self._me), names=device_names(store.shared)[0])
-
-    async def sync_pause(self, paused: bool) -> Syncings:
-        """Take no content until it is resumed; records and intents go on."""
-        self._paused = "its person paused it" if paused else ""
-        await self._act(lambda: self._engine.hold(self._paused))
-        return await self.sync_status()
-
-    async def sync_follow(self, name: str | None, device: str, follow: bool) -> Followed:
-        """Let `device` have a session (None: every one, those to come too), or keep it back."""
-
-        def wish(store: Store) -> Followed:
-            devices = self._devices()
-            target = naming.device(devices.all(), device)
-            session = None if name is None else naming.session(store, name).id
-            count = self._wishes.follow(store, session, target, follow)
-            shown = "" if session is None else session.hex()
-            return Followed(session=shown, device=device_text(target), name=devices.named(target), sessions=count)
-
-        done = await self._in_store(wish)
-        await self._act(self._engine.rescreened)
-        for hear in self.wished:
-            hear()
-        return done
-
-    async def sync_fresh(self, name: str) -> FreshnessOf:
-        """Which devices have all that is here of a session, and the newest checkpoint that each has."""
-        session = (await self._in_store(lambda store: naming.session(store, name))).id
-        known = await self.acknowledged(session)
-        names = await self._lane.do(self._devices)
-        found = [
-            Freshness(
-                device=device_text(device),
-                name=names.named(device),
-                checkpoint=None if device not in known else known[device].hex(),
-                level=await self.fresh(session, device),
-                linked=device in self._ways,
-            )
-            for device in sorted({*known, *self._ways})
-        ]
-        return FreshnessOf(session=session.hex(), devices=tuple(found))
-
-    async def sync_watch(self) -> AsyncIterator[Syncings]:
-        """Say how it stands whenever that changes, twice a second at most."""
-        before: Syncings | None = None
-        while True:
-            now = await self.sync_status()
-            if now != before:
-                yield now
-                before = now
-            await asyncio.sleep(0.5)

@@ -1,0 +1,40 @@
+"""What goes out to one peer over its link: messages on one channel, content on another."""
+
+from __future__ import annotations
+
+import asyncio
+import time
+from collections import deque
+from collections.abc import Awaitable, Callable
+from dataclasses import dataclass, field
+
+from hhd.transports.link import Channel, Link
+
+
+@dataclass(eq=False)
+class Way:
+    """What goes out to one peer: messages in order, and whether there is content to send."""
+
+    link: Link
+    messages: deque[bytes] = field(default_factory=deque)
+    stir: asyncio.Event = field(default_factory=asyncio.Event)
+    content: asyncio.Event = field(default_factory=asyncio.Event)
+    since: float = field(default_factory=time.monotonic)
+    heard: float = field(default_factory=time.monotonic)
+
+    async def say(self, channel: Channel) -> None:
+        """Send messages as they come, until the link ends; raises LinkError."""
+        while True:
+            while self.messages:
+                await channel.send(self.messages.popleft())
+            self.stir.clear()
+            if not self.messages:
+                await self.stir.wait()
+
+    async def send_content(self, channel: Channel, next_part: Callable[[], Awaitable[bytes | None]]) -> None:
+        """Send content while there is some, until the link ends; raises LinkError."""
+        while True:
+            await self.content.wait()
+            self.content.clear()
+            while (raw := await next_part()) is not None:
+                await channel.send(raw)
