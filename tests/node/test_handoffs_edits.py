@@ -119,11 +119,14 @@ def handed(both: list[Device], session: SessionId, between: Callable[[], object]
     return asyncio.run(go())
 
 
+def _others(repo: Path) -> None:
+    (repo / "new").write_text("new\n")
+    (repo / "notes").unlink()
+
+
 EDITS: dict[str, Callable[[Path], object]] = {
-    "a file of another size": lambda repo: (repo / "notes").write_text("by hand, later\n"),
     "a file of the same size with its time put back": lambda repo: unseen(repo / "notes", b"OF THE LAPTOP\n"),
-    "a new file": lambda repo: (repo / "new").write_text("new\n"),
-    "a file gone": lambda repo: (repo / "notes").unlink(),
+    "a new file and one gone": _others,
 }
 
 
