@@ -14,11 +14,11 @@ from tests.node.handing import House, Site, house, until
 from tests.node.test_run import GLOB
 from tests.node.two import Device, devices
 
-from hhd.base.errors import RefusedError
+from hhd.base.errors import Exit, RefusedError
 from hhd.node import handoff_admission, handoff_again, handoff_steps, handoff_turns, handoff_wishes, sessions
 from hhd.node.ended import End
 from hhd.store.errors import FullStoreError
-from hhd_protocol.handoff import Stage
+from hhd_protocol.handoff import Stage, Told
 from hhd_protocol.ids import SessionId
 
 pytestmark = needs_agent
@@ -115,6 +115,35 @@ def test_it_is_asked_for_at_the_target_and_at_a_third_device(three: list[Device]
 
     asyncio.run(go())
     assert owner(laptop, asking) == laptop.me.id.hex()
+
+
+def test_who_asked_from_a_third_device_and_hears_no_more_of_it_is_told_that_it_is_uncertain(
+    three: list[Device], asking: SessionId
+) -> None:
+    laptop, _, tower = three
+    from tests.node.two import brought
+
+    brought(laptop, tower, asking)
+    told, heard = handoff_wishes.Wishes.told, []
+
+    def until_released(self: handoff_wishes.Wishes, message: Told) -> None:
+        if "released" not in heard:
+            heard.append(message.stage)
+            told(self, message)
+
+    async def go() -> None:
+        async with house(three) as home:
+            moved = await home.sites["tower"].transfer(asking, "desktop")
+            assert [one.over for one in moved] == [False] * (len(moved) - 1) + [True]
+            assert moved[-1].status == Exit.UNCERTAIN and "released to" in moved[-1].ownership
+            assert "hhd show" in moved[-1].way
+
+    with (
+        mock.patch.object(handoff_wishes, "REPLY_SECONDS", 0.2),
+        mock.patch.object(handoff_wishes.Wishes, "told", until_released),
+    ):
+        asyncio.run(go())
+    assert heard[-1] == "released"
 
 
 @pytest.mark.parametrize(

@@ -2,15 +2,18 @@
 
 from __future__ import annotations
 
+import contextlib
 from collections.abc import Iterator
 from pathlib import Path
+from unittest import mock
 
 import pytest
 from tests.e2e.lab import call, needs_agent, says, text
 from tests.node.test_run import GLOB, Person
 from tests.node.two import Device, brought, devices
 
-from hhd.base.errors import RefusedError
+from hhd.app import handoffs
+from hhd.base.errors import RefusedError, UserError
 from hhd.node import handoff_journal, here, listing, sessions
 from hhd.node.ended import End
 from hhd.store.errors import BusyError
@@ -109,6 +112,25 @@ def test_a_session_that_is_advanced_is_not_released(three: list[Device], asking:
         laptop.control.release(asking.hex(), "desktop")
     assert sessions.view(laptop.store, laptop.me, asking).owner == laptop.me.id
     assert laptop.control.transfers() == []
+
+
+@pytest.mark.parametrize("to", ["laptop", "nobody"])
+def test_what_is_refused_pauses_nothing_and_what_is_not_is_paused_first(
+    three: list[Device], asking: SessionId, tmp_path: Path, to: str
+) -> None:
+    laptop, paused = three[0], []
+    with (
+        mock.patch.object(handoffs, "_pause", paused.append),
+        mock.patch.object(handoffs.sessions, "control_here", lambda: contextlib.nullcontext(laptop.control)),
+    ):
+        with pytest.raises(UserError):
+            handoffs.release_to_file(asking.hex(), to, tmp_path / "file", force=False)
+        assert paused == [] and not (tmp_path / "file").exists()
+        handoffs.release_to_file(asking.hex(), "desktop", tmp_path / "file", force=False)
+        assert paused == [asking.hex()] and (tmp_path / "file").exists()
+        with pytest.raises(RefusedError, match="Another device has"):
+            handoffs.release_to_file(asking.hex(), "tower", tmp_path / "other", force=False)
+        assert paused == [asking.hex()]
 
 
 def test_a_session_goes_there_and_back_in_files(three: list[Device], asking: SessionId) -> None:

@@ -24,13 +24,16 @@ if TYPE_CHECKING:
 def release_to_file(name: str, to: str, path: Path, *, force: bool) -> tuple[Released, int]:
     """Release a session to the device `to`, and write the file that it takes it from; what it is, and its length.
 
-    A session that runs is paused first. Where the file cannot be written after all, the same once more writes it.
+    A session that runs is paused first, unless it is refused. Where the file cannot be written after all, the same once
+    more writes it.
     """
     from hhd.node import capsule_file
 
     capsule_file.insist_on_new(path, force=force)
     if not os.access(path.absolute().parent, os.W_OK | os.X_OK):
         raise RefusedError(f"Nothing can be written in {path.absolute().parent}; nothing was changed.")
+    with sessions.control_here() as verbs:
+        verbs.insist_on_release(name, to)
     _pause(name)
     with sessions.control_here() as verbs:
         made = verbs.release(name, to)

@@ -202,6 +202,12 @@ class ControlService:
         made = sessions.create_fork(self.store, self.me, found.id, checkpoint)
         return self._forked(made, origin=found.id, checkpoint=checkpoint)
 
+    def insist_on_release(self, name: str, to: str) -> None:
+        """Raise RefusedError where `release` would refuse whatever state the session is in: before that is paused."""
+        from hhd.node import release_file
+
+        release_file.insist(self.store, self.me, self._session(name).id, naming.device(self._devices.all(), to))
+
     def release(self, name: str, to: str) -> Released:
         """Release a session to the device `to`, for a file; the same again returns the same release, while it is open.
 

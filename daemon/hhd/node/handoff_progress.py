@@ -7,7 +7,7 @@ from hhd.node.answers.handoff import Moved
 from hhd.node.handoff_going import Going
 from hhd.node.handoff_words import ended, sentence_of
 from hhd.node.refused import short
-from hhd_protocol.handoff import Side, Stage
+from hhd_protocol.handoff import Please, Side, Stage
 
 
 def moved(going: Going, name: str) -> Moved:
@@ -48,4 +48,20 @@ def uncertain(going: Going, name: str) -> Moved:
         continuity=f"all of it is on {name}, compared by its digests",
         ownership=f"released to {name}; it is no longer this device's",
         way=f"hhd transfers; if {name} is gone: hhd takeover {short(going.session)} --reason TEXT",
+    )
+
+
+def silent(please: Please, owner: str, target: str, released: bool) -> Moved:
+    """How it stands, for who asked `owner` for a handoff, when it says nothing more; `released`: it had said that."""
+    name = short(please.session)
+    return Moved(
+        transfer=please.transfer.hex(),
+        session=please.session.hex(),
+        stage=Stage.RELEASED.value if released else Stage.NONE.value,
+        sentence=f"{owner} says nothing more of it.",
+        over=True,
+        status=int(Exit.UNCERTAIN),
+        continuity="what arrived is not known here",
+        ownership=f"released to {target}" if released else f"not known here: {owner}, or {target} if it was released",
+        way=f"hhd show {name}; or hhd transfers on {owner}",
     )

@@ -11,7 +11,7 @@ from hhd.base.errors import RefusedError
 from hhd.node import handoff_steps
 from hhd.node.answers.handoff import Moved
 from hhd.node.handoff_going import Going
-from hhd.node.handoff_progress import uncertain
+from hhd.node.handoff_progress import silent, uncertain
 from hhd.node.handoff_turns import Turns
 from hhd.node.handoff_ways import Ways
 from hhd.node.refused import short
@@ -77,7 +77,10 @@ class Wishes:
     async def asked_of(
         self, session: SessionId, owner: DeviceId, target: DeviceId, cancel_running: bool, deadline_ms: int
     ) -> AsyncIterator[Moved]:
-        """Ask the device that has the session to hand it on, and tell what it says."""
+        """Ask the device that has the session to hand it on, and tell what it says.
+
+        Where that device says nothing more, the last step is uncertain: nobody here knows whether it was released.
+        """
         self._ways.insist_on_link(owner)
         transfer = TransferId(os.urandom(16))
         queue = self._asked[transfer] = asyncio.Queue()
@@ -88,7 +91,8 @@ class Wishes:
         try:
             await self._ways.send(owner, please)
             while True:
-                async with asyncio.timeout(deadline_ms / 1000 + REPLY_SECONDS):
+                waits = REPLY_SECONDS + (0 if released else deadline_ms / 1000)
+                async with asyncio.timeout(waits):
                     moved = await queue.get()
                 released = released or moved.stage in ("released", "taken", "acknowledged")
                 yield moved
@@ -96,7 +100,7 @@ class Wishes:
                     released = True
                     return
         except TimeoutError:
-            raise RefusedError(f"{self._ways.names(owner)} says nothing more; see hhd transfers there.") from None
+            yield silent(please, self._ways.names(owner), self._ways.names(target), released)
         finally:
             self._asked.pop(transfer, None)
             if not released:

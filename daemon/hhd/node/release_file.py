@@ -13,7 +13,7 @@ from pathlib import Path
 
 from hhd.base.errors import RefusedError
 from hhd.identity.key import Identity
-from hhd.node import handing_on, handoff_journal, programs, sealed_file
+from hhd.node import handing_on, handoff_journal, programs, sealed_file, sessions
 from hhd.node.handing_on import NotYetError
 from hhd.node.members import Member, members
 from hhd.node.moment import Moment
@@ -71,6 +71,13 @@ def _recapture(store: Store, me: Identity, session: SessionId) -> None:
         raise
     except RefusedError:  # It is no session of this device's to go on with: whoever releases it says so.
         return
+
+
+def insist(store: Store, me: Identity, session: SessionId, to: DeviceId) -> None:
+    """Raise RefusedError where `session` cannot be released to `to` from here, whether it runs or is paused."""
+    _target(store, me, to)
+    if _released_before(store, session, to) is None and sessions.view(store, me, session).owner != me.id:
+        raise RefusedError(f"Another device has session {short(session)}; nothing was changed.")
 
 
 def _released_before(store: Store, session: SessionId, to: DeviceId) -> Grant | None:
