@@ -111,6 +111,7 @@ def test_it_is_asked_for_at_the_target_and_at_a_third_device(three: list[Device]
                         tower.store.statements.add(asking, one.raw)
             moved = await home.sites["tower"].transfer(asking, "laptop")
             assert moved[-1].over and moved[-1].status == 0, moved
+            assert "arrived on laptop" in moved[-1].continuity and moved[-1].ownership == "laptop has it"
             await until(lambda: asking in home.sites["laptop"].started)
 
     asyncio.run(go())

@@ -13,8 +13,8 @@ from tests.node.test_run import GLOB, Person
 from tests.node.two import Device, brought, devices
 
 from hhd.app import handoffs
-from hhd.base.errors import RefusedError, UserError
-from hhd.node import handoff_journal, here, listing, sessions
+from hhd.base.errors import RefusedError, UncertainError, UserError
+from hhd.node import capsule_file, handoff_journal, here, listing, sessions
 from hhd.node.ended import End
 from hhd.store.errors import BusyError
 from hhd_protocol.handoff import Stage
@@ -126,6 +126,13 @@ def test_what_is_refused_pauses_nothing_and_what_is_not_is_paused_first(
         with pytest.raises(UserError):
             handoffs.release_to_file(asking.hex(), to, tmp_path / "file", force=False)
         assert paused == [] and not (tmp_path / "file").exists()
+        with pytest.raises(RefusedError, match="no plain file"):
+            handoffs.release_to_file(asking.hex(), "desktop", tmp_path, force=True)
+        assert paused == [] and laptop.control.transfers() == []
+        full = mock.patch.object(capsule_file, "write_bytes", side_effect=UserError("The disk is full."))
+        with full, pytest.raises(UncertainError, match="the same command writes the file"):
+            handoffs.release_to_file(asking.hex(), "desktop", tmp_path / "file", force=False)
+        paused.clear()
         handoffs.release_to_file(asking.hex(), "desktop", tmp_path / "file", force=False)
         assert paused == [asking.hex()] and (tmp_path / "file").exists()
         with pytest.raises(RefusedError, match="Another device has"):

@@ -8,7 +8,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING
 
 from hhd.app import sessions
-from hhd.base.errors import RefusedError, UserError
+from hhd.base.errors import RefusedError, UncertainError, UserError
 
 if TYPE_CHECKING:
     from hhd.node.answers.handoff import Moved
@@ -30,6 +30,8 @@ def release_to_file(name: str, to: str, path: Path, *, force: bool) -> tuple[Rel
     from hhd.node import capsule_file
 
     capsule_file.insist_on_new(path, force=force)
+    if os.path.lexists(path) and not path.is_file():
+        raise RefusedError(f"{path} is no plain file, so no release is written there; nothing was changed.")
     if not os.access(path.absolute().parent, os.W_OK | os.X_OK):
         raise RefusedError(f"Nothing can be written in {path.absolute().parent}; nothing was changed.")
     with sessions.control_here() as verbs:
@@ -40,7 +42,7 @@ def release_to_file(name: str, to: str, path: Path, *, force: bool) -> tuple[Rel
         try:
             return made, capsule_file.write_bytes(path, list(made.parts), force=force)
         except UserError as error:
-            raise UserError(
+            raise UncertainError(
                 f"{error} The session is released all the same; the same command writes the file."
             ) from error
 

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
+
 from hhd.base.errors import Exit
 from hhd.node.answers.handoff import Moved
 from hhd.node.handoff_going import Going
@@ -65,3 +67,14 @@ def silent(please: Please, owner: str, target: str, released: bool) -> Moved:
         ownership=f"released to {target}" if released else f"not known here: {owner}, or {target} if it was released",
         way=f"hhd show {name}; or hhd transfers on {owner}",
     )
+
+
+def stated(moved: Moved, owner: str, target: str) -> Moved:
+    """How it ended, as `owner` said it to who asked for the handoff, with what became of state and ownership."""
+    if moved.stage == Stage.ACKNOWLEDGED.value:
+        continuity, ownership = f"all of it arrived on {target}, compared by its digests", f"{target} has it"
+    elif moved.stage in (Stage.NONE.value, Stage.ABORTED.value):
+        continuity, ownership = "nothing was changed", f"{owner} kept it"
+    else:
+        return moved
+    return replace(moved, continuity=continuity, ownership=ownership)

@@ -11,7 +11,7 @@ from hhd.base.errors import RefusedError
 from hhd.node import handoff_steps
 from hhd.node.answers.handoff import Moved
 from hhd.node.handoff_going import Going
-from hhd.node.handoff_progress import silent, uncertain
+from hhd.node.handoff_progress import silent, stated, uncertain
 from hhd.node.handoff_turns import Turns
 from hhd.node.handoff_ways import Ways
 from hhd.node.refused import short
@@ -95,10 +95,11 @@ class Wishes:
                 async with asyncio.timeout(waits):
                     moved = await queue.get()
                 released = released or moved.stage in ("released", "taken", "acknowledged")
-                yield moved
                 if moved.over:
                     released = True
+                    yield stated(moved, self._ways.names(owner), self._ways.names(target))
                     return
+                yield moved
         except TimeoutError:
             yield silent(please, self._ways.names(owner), self._ways.names(target), released)
         finally:
