@@ -195,6 +195,9 @@ def test_a_link_that_breaks_is_said_and_it_goes_on_at_the_byte_when_it_is_back(
             await here.until(live.State)
             broke = "The connection to desktop broke; it goes on there, and here once it is back."
             again = "desktop is connected again."
+            desktop.tells(asking, pages())
+            desktop.tells(asking, live.State(name="waiting", sentence="", ways=(), effect="", status=3))
+            await here.until(live.State, lambda state: state.name == "waiting")
             for times in (1, 2):
                 house.cut("laptop", "desktop")
                 await until(lambda times=times: here.notices.count(broke) == times)  # type: ignore[misc]
@@ -204,6 +207,7 @@ def test_a_link_that_breaks_is_said_and_it_goes_on_at_the_byte_when_it_is_back(
                 await here.until(live.Words, lambda words, times=times: words.text.endswith(f"again {times}"))  # type: ignore[misc]
             assert here.transcript == whole
             assert here.notices == ["It runs on desktop.", broke, again, broke, again]
+            assert not left(here), "a question that is out of sight is no reason to leave"
             await house.kill("desktop")
             anew = await house.up("desktop")
             assert isinstance(anew, Desk)
