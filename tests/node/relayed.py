@@ -7,13 +7,13 @@ from __future__ import annotations
 
 import asyncio
 import contextlib
-from collections.abc import AsyncIterator, Callable, Iterator
+from collections.abc import AsyncIterator, Callable, Coroutine
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any, TypeVar, cast
 
 from tests.node.handing import House, Site, until
-from tests.node.two import Device, brought
+from tests.node.two import Device
 
 from hhd.base.errors import UserError
 from hhd.node.control import ControlService
@@ -27,6 +27,9 @@ from hhd_protocol.errors import FormatError
 from hhd_protocol.ids import DeviceId, SessionId
 
 E = TypeVar("E")
+
+SECONDS = 90.0
+"""After which a test gives up."""
 
 
 class Process:
@@ -138,7 +141,7 @@ class Desk(Site):
         """As if the process of the session said it."""
         self.workers.going(session).tell(event)
 
-    async def look(self, act: Callable[[ControlService], E]) -> E:
+    async def in_store(self, act: Callable[[ControlService], E]) -> E:
         return await self.workers.store.look(act)
 
     def terminal(self, session: SessionId | str, position: int | None = 0, by: str = "pts/1") -> Terminal:
@@ -229,10 +232,11 @@ async def home(devices: list[Device]) -> AsyncIterator[Home]:
             await made.kill(name)
 
 
-@contextlib.contextmanager
-def working(desk: Desk) -> Iterator[Device]:
-    """The device of a desk, with its store as tests drive sessions in it."""
-    yield desk.device
+def run(test: Coroutine[Any, Any, None]) -> None:
+    """Run a test to its end; what waits for ever fails."""
 
+    async def bounded() -> None:
+        async with asyncio.timeout(SECONDS):
+            await test
 
-__all__ = ["Desk", "Home", "Process", "Terminal", "brought", "home", "until", "working"]
+    asyncio.run(bounded())

@@ -11,7 +11,7 @@ from unittest import mock
 import pytest
 from tests.e2e.lab import call, needs_agent, says, text
 from tests.node import handing
-from tests.node.relayed import Desk, Home, home, until
+from tests.node.relayed import Desk, Home, home, run, until
 from tests.node.test_run import GLOB
 from tests.node.two import NOW, Device, devices
 
@@ -77,7 +77,7 @@ def test_what_happens_there_is_shown_here_and_each_byte_once(two: list[Device], 
                 await until(lambda one=one: one.transcript.endswith(b"more"))  # type: ignore[misc]
             assert first.transcript == whole + b"more" and late.transcript == whole[-3:] + b"more"
 
-    asyncio.run(go())
+    run(go())
 
 
 def test_what_is_said_here_is_heard_there_and_others_see_by_whom(two: list[Device], asking: SessionId) -> None:
@@ -100,7 +100,7 @@ def test_what_is_said_here_is_heard_there_and_others_see_by_whom(two: list[Devic
             assert (await laptop.verbs.go_on(asking.hex())).fresh
             assert desktop.started == [asking, asking] and laptop.started == [], "resumed where it is"
 
-    asyncio.run(go())
+    run(go())
 
 
 def test_of_one_out_of_reach_it_is_said_what_is_known_and_how_to_go_on(two: list[Device], asking: SessionId) -> None:
@@ -122,7 +122,7 @@ def test_of_one_out_of_reach_it_is_said_what_is_known_and_how_to_go_on(two: list
             assert isinstance(terminal.error, RefusedError) and "takeover" in str(terminal.error)
             assert laptop.started == []
 
-    asyncio.run(go())
+    run(go())
 
 
 def test_terminals_stay_when_it_is_handed_over_and_back_and_are_told_where_it_runs(
@@ -160,7 +160,7 @@ def test_terminals_stay_when_it_is_handed_over_and_back_and_are_told_where_it_ru
                 await one.until(live.Words, lambda words: words.text == "and back")
                 assert {state.name for state in one.of(live.State)} == {"running"}
 
-    asyncio.run(go())
+    run(go())
 
 
 def test_a_handoff_that_is_given_up_leaves_terminals_where_they_are(two: list[Device], asking: SessionId) -> None:
@@ -177,7 +177,7 @@ def test_a_handoff_that_is_given_up_leaves_terminals_where_they_are(two: list[De
             await there.until(live.Words)
             assert not there.over and "It runs on laptop now." not in there.notices
 
-    asyncio.run(go())
+    run(go())
 
 
 async def _nothing(*_: object) -> None:
@@ -217,7 +217,7 @@ def test_a_link_that_breaks_is_said_and_it_goes_on_at_the_byte_when_it_is_back(
             await here.until(live.Words, lambda words: words.text == "a new daemon")
             assert here.transcript == whole
 
-    asyncio.run(go())
+    run(go())
 
 
 # Words that arrive once
@@ -250,7 +250,7 @@ def test_words_arrive_once_when_the_link_breaks_before_their_answer(two: list[De
             await laptop.verbs.say(asking.hex(), "once", "pts/1")
             assert [one.text for one in desktop.process(asking).said] == ["once", "once"], "said twice is heard twice"
 
-    asyncio.run(go())
+    run(go())
 
 
 def test_that_words_may_have_arrived_is_said_only_where_it_cannot_be_known(
@@ -276,7 +276,7 @@ def test_that_words_may_have_arrived_is_said_only_where_it_cannot_be_known(
             ):
                 await laptop.verbs.say(asking.hex(), "never sent", "pts/1")
 
-    asyncio.run(go())
+    run(go())
 
 
 # Who may
@@ -319,7 +319,7 @@ def test_an_answer_counts_only_from_a_device_that_was_given_the_right_and_for_th
             assert (await here.until(live.Settled)).word == "yes"
             assert not (await answer(asking.hex(), question.id, question.shown, "no")).counted, "the first one counts"
 
-    asyncio.run(go())
+    run(go())
 
 
 def role(two: list[Device], role: Role) -> None:
@@ -373,7 +373,7 @@ def test_what_is_not_there_and_what_is_not_for_it_are_refused_alike(
             assert str(here.error) == "There is no such session there for this device." and here.events == []
             assert desktop.process(asking).said == [] and desktop.soft == [] and desktop.started == [asking]
 
-    asyncio.run(go())
+    run(go())
 
 
 def _returns(value: object) -> object:
@@ -409,7 +409,7 @@ def test_a_controller_watches_and_prompts_and_approves_only_with_the_right(
             await until(lambda: nothing.over)
             assert "There is no session 'nonsense' here." in str(nothing.error)
 
-    asyncio.run(go())
+    run(go())
 
 
 def test_one_who_watches_is_cut_off_when_a_person_takes_the_session_back_from_that_device(
@@ -437,7 +437,7 @@ def test_one_who_watches_is_cut_off_when_a_person_takes_the_session_back_from_th
             await until(lambda: again.over)
             assert not there.over
 
-    asyncio.run(go())
+    run(go())
 
 
 # One that takes nothing, and one that breaks the rules
@@ -468,7 +468,7 @@ def test_one_that_takes_nothing_holds_up_nobody_and_is_told_what_counts_when_it_
             await slow.until(live.State, lambda state: state.effect == "after")
             assert slow.of(live.Missed) and slow.transcript == whole and at == len(whole)
 
-    asyncio.run(go())
+    run(go())
 
 
 HOSTILE = {
@@ -503,7 +503,7 @@ def test_a_peer_that_breaks_the_rules_of_asking_loses_the_link_and_nothing_else_
             assert not there.over and asking in desktop.running()
             assert (await laptop.verbs.say(asking.hex(), "hello", "")).how == "steering", "the next link is a link"
 
-    asyncio.run(go())
+    run(go())
 
 
 def attached(session: SessionId, position: int = 0) -> live.Attached:
@@ -549,7 +549,7 @@ def test_a_home_that_tells_what_cannot_be_loses_the_link(
             assert len(said) == 1 and said[0].title == "t\\x1b[2J" and said[0].folder == "\\x07"
             assert not here.of(live.Question) and not here.of(live.Emitted)
 
-    asyncio.run(go())
+    run(go())
 
 
 def test_a_peer_has_so_many_watches_and_no_more_and_a_flood_of_asks_waits(two: list[Device], asking: SessionId) -> None:
@@ -584,13 +584,13 @@ def test_a_peer_has_so_many_watches_and_no_more_and_a_flood_of_asks_waits(two: l
                     ask = relay.Say(id=number.to_bytes(16, "big"), session=asking, text=str(number), by="")
                     await channel.send(relay.encode_message(ask))
                 await until(lambda: len(begun) == RELAY_ASKS_MAX)
-                assert (await desktop.look(lambda control: control.show(asking.hex()))).session == asking.hex()
+                assert (await desktop.in_store(lambda control: control.show(asking.hex()))).session == asking.hex()
                 assert len(begun) == RELAY_ASKS_MAX
                 blocked.set()
                 await until(lambda: len(begun) == 60)
             assert begun == [str(number) for number in range(60)], "in the order in which they were said"
 
-    asyncio.run(go())
+    run(go())
 
 
 def left(terminal: object) -> bool:
@@ -631,4 +631,4 @@ def test_a_question_goes_along_with_its_session_and_nobody_leaves_for_it(two: li
             counted = await desktop.verbs.answer(asking.hex(), question.id, question.shown, "yes", "", "desktop pts/9")
             assert counted.counted and laptop.process(asking).said[-1].choice == "yes"
 
-    asyncio.run(go())
+    run(go())

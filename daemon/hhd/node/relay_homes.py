@@ -2,17 +2,17 @@
 
 from __future__ import annotations
 
-import threading
 from dataclasses import dataclass
 
 from hhd.base.errors import RefusedError, UserError
-from hhd.node import naming, registry, sessions
+from hhd.node import findings, naming, sessions
 from hhd.node.control import ControlService
 from hhd.node.group import Membership
 from hhd.node.handoff_steps import devices_of
 from hhd.node.members import members
 from hhd.node.relay_ports import Home
 from hhd.node.store_access import StoreAccess
+from hhd.node.syncing_wishes import TABLE as WISHES
 from hhd.node.syncing_wishes import Wishes
 from hhd.store.errors import MissingError
 from hhd.store.store import Store
@@ -20,8 +20,8 @@ from hhd_protocol.crypto import device_text
 from hhd_protocol.ids import DeviceId, SessionId
 from hhd_protocol.statements import Role
 
-FOLLOWS_MAX = 1000
-"""Wishes that are kept, of sessions that somebody elsewhere asked for."""
+KEPT_MAX = 1000
+"""Of sessions that somebody elsewhere asked for: whether they are held back."""
 
 _MAY = (Role.FULL, Role.CONTROLLER)
 
@@ -40,7 +40,7 @@ class Homes:
 
     def __init__(self, store: StoreAccess, me: DeviceId) -> None:
         self._store, self.me = store, me
-        self._wishes, self._turn = _Held(me), threading.Lock()
+        self._kept: dict[tuple[DeviceId, SessionId], tuple[object, bool]] = {}
 
     async def meant(self, name: str) -> Home:
         """Where the session that `name` means runs; raises UsageError, RefusedError."""
@@ -87,8 +87,22 @@ class Homes:
             control.store.session(session)
         except MissingError:
             return False
-        with self._turn:
-            return not self._wishes.leaves_out(control.store, peer, session)
+        return not self._held_back(control.store, peer, session)
+
+    def _held_back(self, store: Store, peer: DeviceId, session: SessionId) -> bool:
+        """Whether a session is not to be shown to `peer`; found anew once something is otherwise that it follows from.
+
+        The store is opened anew for each look, and what reads its shared document cannot be kept beyond that.
+        """
+        words, count = store.rows.get(WISHES, b"", peer), findings.count(store, session)
+        follows_from = (store.shared.mark(), words, count, peer in store.arrived.knowing(session))
+        kept = self._kept.get((peer, session))
+        if kept is None or kept[0] != follows_from:
+            if len(self._kept) >= KEPT_MAX:
+                self._kept.clear()
+            kept = follows_from, Wishes(self.me).leaves_out(store, peer, session)
+            self._kept[peer, session] = kept
+        return kept[1]
 
     async def find(self, peer: DeviceId, name: str) -> SessionId | None:
         """Return the session that runs here and that `name` means, None where there is none that `peer` may be at."""
@@ -122,26 +136,6 @@ class Homes:
             known = ""
         said = f"Session {home.shown} is {home.name}'s to run, which is not connected now; nothing was changed."
         return RefusedError(f"{said} {known}".rstrip())
-
-
-class _Held(Wishes):
-    """Which sessions are held back, of a store that is opened anew each time: what the document says is kept by its
-    mark, and the document is not."""
-
-    def __init__(self, me: DeviceId) -> None:
-        super().__init__(me)
-        self._mark: bytes | None = None
-        self._follows: dict[tuple[SessionId, DeviceId], bool | None] = {}
-
-    def _wished(self, store: Store, session: SessionId, device: DeviceId) -> bool | None:
-        mark = store.shared.mark()
-        if mark is None:
-            return None
-        if mark != self._mark or len(self._follows) > FOLLOWS_MAX:
-            self._mark, self._follows = mark, {}
-        if (session, device) not in self._follows:
-            self._follows[session, device] = registry.opened(store).follows(session, device)
-        return self._follows[session, device]
 
 
 def span(milliseconds: int) -> str:
