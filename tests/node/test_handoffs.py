@@ -18,7 +18,7 @@ from hhd.base.errors import Exit, RefusedError
 from hhd.node import handoff_admission, handoff_again, handoff_steps, handoff_turns, handoff_wishes, sessions
 from hhd.node.ended import End
 from hhd.store.errors import FullStoreError
-from hhd_protocol.handoff import Stage, Told
+from hhd_protocol.handoff import Act, Stage, Told
 from hhd_protocol.ids import SessionId
 
 pytestmark = needs_agent
@@ -275,6 +275,38 @@ def test_a_running_effect_is_waited_for_and_past_the_deadline_it_goes_on_here(
 
     asyncio.run(go())
     assert owner(laptop, asking) == three[1].me.id.hex()
+
+
+def test_what_was_given_up_does_not_begin_the_session_again_under_the_next_handoff(
+    three: list[Device], asking: SessionId
+) -> None:
+    laptop, desktop, _ = three
+
+    async def go() -> None:
+        async with house(three) as home:
+            site = home.sites["laptop"]
+            site.runs.add(asking)
+            site.effect_ends.clear()
+            waiting = asyncio.create_task(site.transfer(asking, "desktop", deadline_ms=60_000))
+            await until(lambda: site.soft == [True])
+            (given_up,) = site.handoffs.turns.goings.values()
+            given_up.until = time.monotonic()
+            assert (await waiting)[-1].status == 4
+            await until(lambda: site.soft == [True, True])
+            resuming = given_up.busy[Act.RESUME]
+
+            async def halt(session: SessionId, *, soft: bool = False) -> None:
+                """The effect is cancelled: who waited for its end learns of it first."""
+                assert not resuming.done() and not soft
+                site.effect_ends.set()
+                await resuming
+
+            with mock.patch.object(site, "halt", halt):
+                assert (await site.transfer(asking, "desktop", cancel_running=True))[-1].status == 0
+            assert resuming.done() and site.started == []
+
+    asyncio.run(go())
+    assert owner(laptop, asking) == desktop.me.id.hex()
 
 
 def test_who_leaves_before_the_release_gives_it_up_and_after_it_only_leaves(

@@ -5,7 +5,7 @@ from __future__ import annotations
 import asyncio
 import contextlib
 import time
-from collections.abc import Awaitable, Callable, Coroutine
+from collections.abc import Awaitable, Callable, Coroutine, Mapping
 from typing import Any
 
 from hhd.base import log
@@ -18,13 +18,16 @@ from hhd.transports.link import LinkError
 from hhd_protocol import handoff
 from hhd_protocol.errors import FormatError
 from hhd_protocol.handoff import Act, Begun, Event, Happening, Offer, Side, Stage
+from hhd_protocol.ids import TransferId
 
 
 class Acts:
-    """`happen`: what came of an act is let happen, in the turn of its handoff."""
+    """`happen`: what came of an act is let happen, in the turn of its handoff. `goings`: all that are known."""
 
-    def __init__(self, ways: Ways, happen: Callable[[Going, Event], Awaitable[None]]) -> None:
-        self._ways, self._happen = ways, happen
+    def __init__(
+        self, ways: Ways, goings: Mapping[TransferId, Going], happen: Callable[[Going, Event], Awaitable[None]]
+    ) -> None:
+        self._ways, self._goings, self._happen = ways, goings, happen
         self.rehearsal = Rehearsal(ways)
 
     def alone(self, going: Going, act: Act, doing: Coroutine[Any, Any, None]) -> None:
@@ -81,7 +84,7 @@ class Acts:
 
     async def pause(self, going: Going) -> None:
         """Bring the session to rest at the source."""
-        session = going.session
+        session, going.resting = going.session, True
         await self.rehearsal.ask(going)
         if session in self._ways.workers.running():
             going.ran = self._ways.workers.chosen(session)
@@ -91,7 +94,11 @@ class Acts:
         await self._happen(going, Event(what=Happening.PAUSED, head=head, at_ms=now_ms()))
 
     async def resume(self, going: Going) -> None:
-        """Let the session run on at the source, where it ran before it was paused."""
+        """Let the session run on at the source, where it ran before it was paused.
+
+        Not where another handoff has it rest by then: that one decides whether it runs on.
+        """
+        going.resting = False
         if (paused := going.busy.get(Act.PAUSE)) is not None:
             paused.cancel()
         if (staged := going.busy.get(Act.STAGE)) is not None:
@@ -100,6 +107,10 @@ class Acts:
         if ran is None:
             return
         await self._ways.workers.pause(going.session, soft=True)  # One that is still coming to rest rests first.
+        for other in self._goings.values():
+            if other.session == going.session and other.resting:
+                other.ran = other.ran or ran
+                return
         with contextlib.suppress(UserError, OSError):
             await self._ways.workers.start(going.session, *ran)
 

@@ -49,6 +49,8 @@ class Going:
     """At the source: the target said that it runs there, or nobody waits for that any more."""
     looked_after: bool = False
     """Whether it is being looked whether it is late."""
+    resting: bool = False
+    """At the source: the session was told to rest for this handoff."""
     paused_at: float = 0.0
     pause_ms: int = 0
     notes: tuple[str, ...] = ()

@@ -56,7 +56,7 @@ class Turns:
 
     def __init__(self, ways: Ways) -> None:
         self._ways, self.goings = ways, dict[TransferId, Going]()
-        self.acts = Acts(ways, self.happen)
+        self.acts = Acts(ways, self.goings, self.happen)
         self._leaving: dict[TransferId, Going] = {}
         """Taken by their targets, which have not said yet that they run there."""
         self.on_stage: list[Callable[[SessionId], None]] = []
