@@ -2,14 +2,18 @@
 
 from __future__ import annotations
 
+import io
 import json
+import sys
+from collections.abc import Iterator
 from dataclasses import replace
 from typing import Any
 
 import pytest
 
-from hhd.app import syncing
+from hhd.app import daemons, peering, syncing
 from hhd.cli import run, telling
+from hhd.node.answers.pairing import PairingStep
 from hhd.node.answers.syncing import Flow, Followed, Freshness, FreshnessOf, Held, Limited, Syncings
 
 HOSTILE = "\x1b[31mdesk\u202etop\n"
@@ -125,3 +129,22 @@ def test_sizes_are_said_in_the_unit_that_suits_them() -> None:
     assert [telling.size(one) for one in (0, 999, 1000, 2_500_000, 999_960, 123_456_789, 7 * 10**15)] == [
         "0 B", "999 B", "1.0 KB", "2.5 MB", "1.0 MB", "123 MB", "7000 TB",
     ]  # fmt: skip
+
+
+@pytest.mark.parametrize("words", [["sync", "--follow", "--json"], ["sync", "--follow"], ["pair"]])
+def test_what_comes_bit_by_bit_is_in_a_pipe_at_once(words: list[str], monkeypatch: pytest.MonkeyPatch) -> None:
+    pipe = io.BytesIO()
+    monkeypatch.setattr(sys, "stdout", io.TextIOWrapper(pipe, encoding="utf-8"))
+    monkeypatch.setattr(daemons, "up", lambda: None)
+    seen: list[int] = []
+
+    def told(one: Any) -> Iterator[Any]:
+        for _ in range(2):
+            yield one
+            seen.append(len(pipe.getvalue()))
+
+    monkeypatch.setattr(syncing, "watch", lambda: told(stand(flows=(FLOW,))))
+    code = PairingStep(kind="code", code="4711-0815", seconds=300)
+    monkeypatch.setattr(peering, "pair_show", lambda role: told(code))
+    assert run(words) == 0
+    assert 0 < seen[0] < seen[1]

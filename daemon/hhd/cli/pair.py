@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import contextlib
+import sys
 from collections.abc import Generator
 from typing import TYPE_CHECKING
 
@@ -61,6 +62,7 @@ def _follow(steps: Generator[PairingStep, None, None]) -> None:
                     raise RefusedError("It took too long; nothing was changed. Run hhd pair again.")
             case "done":
                 telling.lines([f"Paired with {_called(step)}. Its id is {step.device}."])
+        sys.stdout.flush()  # Whoever reads the code from a pipe needs it now.
 
 
 def _question(step: PairingStep) -> list[str]:

@@ -50,6 +50,7 @@ def _follow(as_json: bool) -> None:
         for now in syncing.watch():
             if as_json:
                 telling.as_object(now)
+                sys.stdout.flush()
                 continue
             gone = sum((flow.sent or 0) + (flow.received or 0) for flow in now.flows)
             speed, left = rate.of(gone), sum(flow.bytes for flow in now.flows if flow.linked)
@@ -60,6 +61,7 @@ def _follow(as_json: bool) -> None:
             before = words
             line.clear()
             telling.lines([*_lines(now), ""])
+            sys.stdout.flush()
     finally:
         line.clear()
 
