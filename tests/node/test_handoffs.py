@@ -100,6 +100,11 @@ def test_it_is_asked_for_at_the_target_and_at_a_third_device(three: list[Device]
 
     async def go() -> None:
         async with house(three) as home:
+            home.cut("laptop", "desktop")
+            with pytest.raises(RefusedError, match=r"laptop has session .* not connected.* hhd takeover"):
+                await home.sites["desktop"].transfer(asking, "here")
+            await home.link("laptop", "desktop")
+            await until(lambda: home.sites["desktop"].link(laptop.me.id) is not None)
             moved = await home.sites["desktop"].transfer(asking, "here")
             assert moved[-1].over and moved[-1].status == 0
             await until(lambda: asking in home.sites["desktop"].started)

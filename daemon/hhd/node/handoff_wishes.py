@@ -81,7 +81,11 @@ class Wishes:
 
         Where that device says nothing more, the last step is uncertain: nobody here knows whether it was released.
         """
-        self._ways.insist_on_link(owner)
+        if self._ways.peers.link(owner) is None:
+            raise RefusedError(
+                f"{self._ways.names(owner)} has session {short(session)}, and is not connected; nothing was changed. "
+                f"If it does not come back: hhd takeover {short(session)} --reason TEXT"
+            )
         transfer = TransferId(os.urandom(16))
         queue = self._asked[transfer] = asyncio.Queue()
         please = Please(
