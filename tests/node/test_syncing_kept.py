@@ -132,6 +132,18 @@ def test_a_step_reads_no_more_of_the_lists_than_their_ends(tmp_path: Path, monke
         insist_on_roots(alice)
 
 
+def test_wishes_that_were_read_are_asked_again_of_a_store_that_was_closed_and_opened(tmp_path: Path) -> None:
+    with person(tmp_path, "laptop", "desktop") as alice:
+        kept, sent = alice.create("laptop", "a"), alice.create("laptop", "b")
+        desktop, me = alice["desktop"].id, alice["laptop"].id
+        Wishes(me).follow(alice["laptop"].store, kept, desktop, False)
+        wishes = Wishes(me)
+        for _ in range(3):
+            with alice.store_of("laptop") as store:
+                assert store.shared.mark() is not None, "there is a document to read"
+                assert wishes.leaves_out(store, desktop, kept) and not wishes.leaves_out(store, desktop, sent)
+
+
 def test_a_link_over_many_sessions_judges_again_only_those_that_changed(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:

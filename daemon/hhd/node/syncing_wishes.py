@@ -51,7 +51,7 @@ class Wishes:
         self._me = me
         self._judged: dict[DeviceId, _Judged] = {}
         self._found: dict[SessionId, tuple[bytes, bool]] = {}
-        self._said: tuple[bytes | None, Registry | None] = (None, None)
+        self._said: tuple[Store, bytes, Registry] | None = None
         self._files: tuple[float, ...] = ()
         self._folder: Path | None = None
 
@@ -155,14 +155,17 @@ class Wishes:
         return before == self._files
 
     def _document(self, store: Store, mark: bytes | None) -> Registry | None:
-        """The shared document, None if there is none; it is read once for each state (`mark`) that it has."""
+        """The shared document, None if there is none; it is read once for each state (`mark`) that it has.
+
+        From a store that was opened anew it is read anew: what reads it asks the store that it was opened in.
+        """
         if mark is None:
             return None
-        if self._said[0] != mark:
+        if self._said is None or self._said[0] is not store or self._said[1] != mark:
             from hhd.node import registry
 
-            self._said = mark, registry.opened(store)
-        return self._said[1]
+            self._said = store, mark, registry.opened(store)
+        return self._said[2]
 
 
 def _words(store: Store, device: DeviceId) -> dict[bytes, bool]:
