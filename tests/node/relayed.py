@@ -12,7 +12,8 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any, TypeVar, cast
 
-from tests.node.handing import House, Site, until
+from tests.node.handing import House, Site
+from tests.node.handing import until as holds_soon
 from tests.node.two import Device
 
 from hhd.base.errors import UserError
@@ -230,6 +231,11 @@ async def home(devices: list[Device]) -> AsyncIterator[Home]:
     finally:
         for name in list(made.sites):
             await made.kill(name)
+
+
+async def until(holds: Callable[[], object]) -> None:
+    """Wait until something holds, on a machine that may be busy."""
+    await holds_soon(lambda: bool(holds()), SECONDS)
 
 
 def run(test: Coroutine[Any, Any, None]) -> None:

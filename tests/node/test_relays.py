@@ -16,7 +16,7 @@ from tests.node.test_run import GLOB
 from tests.node.two import NOW, Device, devices
 
 from hhd.base.errors import RefusedError, UncertainError
-from hhd.node import findings, handoff_admission, handoff_again, relay_asking, relay_ports
+from hhd.node import findings, handoff_admission, handoff_again, handoff_wishes, relay_asking, relay_ports
 from hhd.node.ended import End
 from hhd.node.syncing_wishes import Wishes
 from hhd.transports.link import Channel, Link
@@ -36,6 +36,7 @@ def two(tmp_path: Path) -> Iterator[list[Device]]:
     with (
         mock.patch.object(handoff_again, "AGAIN_SECONDS", 0.2),
         mock.patch.object(handoff_again, "LOOK_SECONDS", 0.05),
+        mock.patch.object(handoff_wishes, "REPLY_SECONDS", 60.0),
         mock.patch.object(handoff_admission, "_of_model", lambda *_: []),
         devices(tmp_path, SCRIPT, "desktop", "laptop", rules={"allow": []}) as made,
     ):
@@ -506,6 +507,28 @@ def test_a_peer_that_breaks_the_rules_of_asking_loses_the_link_and_nothing_else_
     run(go())
 
 
+def test_a_home_that_answers_with_something_else_loses_the_link(two: list[Device], asking: SessionId) -> None:
+    async def go() -> None:
+        async with home(two) as house:
+            desktop, laptop = await up(house, asking)
+
+            async def asks(channel: Channel, link: Link) -> None:
+                await channel.receive()
+                await channel.send(relay.encode_message(relay.Pause(id=b"1" * 16, session=asking)))
+                await link.ended()
+
+            desktop.handlers["live"] = asks
+            link = laptop.link(desktop.device.me.id)
+            assert link is not None
+            with mock.patch.object(relay_asking, "AGAIN_SECONDS", 0.05), pytest.raises(UncertainError):
+                await laptop.verbs.say(asking.hex(), "hello")
+            assert link.error is not None and [str(one) for one in laptop.broken] == [
+                "something is answered that is no answer"
+            ]
+
+    run(go())
+
+
 def attached(session: SessionId, position: int = 0) -> live.Attached:
     return live.Attached(session=session.hex(), title="t\x1b[2J", program="p", folder="\x07", position=position, by="x")
 
@@ -584,7 +607,8 @@ def test_a_peer_has_so_many_watches_and_no_more_and_a_flood_of_asks_waits(two: l
                     ask = relay.Say(id=number.to_bytes(16, "big"), session=asking, text=str(number), by="")
                     await channel.send(relay.encode_message(ask))
                 await until(lambda: len(begun) == RELAY_ASKS_MAX)
-                assert (await desktop.in_store(lambda control: control.show(asking.hex()))).session == asking.hex()
+                later = laptop.terminal(asking)  # Looked up after all that was asked before it.
+                await later.until(live.State)
                 assert len(begun) == RELAY_ASKS_MAX
                 blocked.set()
                 await until(lambda: len(begun) == 60)
