@@ -190,6 +190,14 @@ def test_the_device_is_named_where_there_are_several() -> None:
     )
 
 
+def test_the_device_is_named_where_all_are_another_ones() -> None:
+    there, here = DeviceId(b"\x02" * 32), DeviceId(b"\x01" * 32)
+    rows = lines.table(Overview([_line("a", owner=there)], {there[:16]: "desktop"}, here), now_ms=0, width=120)
+    assert "DEVICE" in rows[0] and "desktop" in rows[1]
+    rows = lines.table(Overview([_line("a", owner=there)], {}, there), now_ms=0, width=120)
+    assert "DEVICE" not in rows[0], "all are of this device"
+
+
 @pytest.mark.parametrize(
     ("seconds", "shown"),
     [(-5, "0s"), (59, "59s"), (60, "1m"), (7200, "2h"), (86400 * 3, "3d"), (86400 * 1001, "2y")],

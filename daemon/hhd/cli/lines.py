@@ -86,11 +86,12 @@ def table(found: Overview, *, now_ms: int, width: int | None, by_device: bool = 
     shown, home = found.sessions, os.environ.get("HOME", "")
     columns_of = dict(zip(shown[0]._fields, zip(*shown, strict=True), strict=True))
     devices = {one: _device(one, found) for one in set(columns_of["owner"])}
+    elsewhere = devices.keys() != {found.device}
     cells: list[list[str]] = [
         ["ID", *[one[:ID_BYTES].hex() for one in columns_of["id"]]],
         ["TITLE", *_titles(shown, columns_of["title"])],
         ["STATE", *_states(shown, columns_of["state"])],
-        ["DEVICE", *[devices[one] for one in columns_of["owner"]]] if len(devices) > 1 else [],
+        ["DEVICE", *[devices[one] for one in columns_of["owner"]]] if elsewhere else [],
         *_spread(found, now_ms, by_device=by_device),
         ["AGE", *_ages(columns_of["at_ms"], now_ms)],
         ["FOLDER", *_shown(_folders(columns_of["folder"], home))],
@@ -99,9 +100,9 @@ def table(found: Overview, *, now_ms: int, width: int | None, by_device: bool = 
     plain = ["".join(column).isascii() for column in cells]
     sizes = [max(map(len if one else columns, column)) for one, column in zip(plain, cells, strict=True)]
     sizes[2] = min(sizes[2], STATE_CHARS_MAX)
-    if len(devices) > 1:
+    if elsewhere:
         sizes[3] = min(sizes[3], DEVICE_CHARS_MAX)
-    for place in range(3 + (len(devices) > 1), len(cells) - 2):
+    for place in range(3 + elsewhere, len(cells) - 2):
         sizes[place] = min(sizes[place], NEWEST_CHARS_MAX)
     if width is None:
         sizes[1] = min(sizes[1], _PIPED_TITLE_CHARS)
