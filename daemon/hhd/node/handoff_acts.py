@@ -10,10 +10,11 @@ from typing import Any
 
 from hhd.base import log
 from hhd.base.errors import UserError
-from hhd.node import handoff_steps
+from hhd.node import handoff_steps, held_back
 from hhd.node.handoff_going import Going, now_ms, why_of
 from hhd.node.handoff_rehearsal import Rehearsal
 from hhd.node.handoff_ways import Ways
+from hhd.node.should_run import Note
 from hhd.transports.link import LinkError
 from hhd_protocol import handoff
 from hhd_protocol.errors import FormatError
@@ -86,8 +87,10 @@ class Acts:
         """Bring the session to rest at the source."""
         session, going.resting = going.session, True
         await self.rehearsal.ask(going)
+        ran = None
         if session in self._ways.workers.running():
-            going.ran = self._ways.workers.chosen(session)
+            ran = Note(session, *self._ways.workers.chosen(session))
+        if await self._ways.store(lambda control: held_back.hold(control.store, going.transfer, session, ran)):
             going.paused_at = time.monotonic()
         await self._ways.workers.halt(session, soft=not going.one.record.cancel_running)
         head = await self._ways.read(lambda control: handoff_steps.head_of(control.store, control.me, session))
@@ -96,23 +99,26 @@ class Acts:
     async def resume(self, going: Going) -> None:
         """Let the session run on at the source, where it ran before it was paused.
 
-        Not where another handoff has it rest by then: that one decides whether it runs on.
+        Not where another handoff has it rest by then: that one decides whether it runs on. Nor where a
+        person paused it.
         """
         going.resting = False
         if (paused := going.busy.get(Act.PAUSE)) is not None:
             paused.cancel()
         if (staged := going.busy.get(Act.STAGE)) is not None:
             staged.cancel()
-        ran, going.ran = going.ran, None
-        if ran is None:
+        transfer = going.transfer
+        if not await self._ways.store(lambda control: transfer in held_back.every(control.store)):
             return
         await self._ways.workers.pause(going.session, soft=True)  # One that is still coming to rest rests first.
-        for other in self._goings.values():
-            if other.session == going.session and other.resting:
-                other.ran = other.ran or ran
-                return
-        with contextlib.suppress(UserError, OSError):
-            await self._ways.workers.start(going.session, *ran)
+        others = [other.transfer for other in self._goings.values() if other.session == going.session and other.resting]
+        if others:
+            await self._ways.store(lambda control: handoff_steps.held_by(control.store, transfer, others[0]))
+            return
+        note = await self._ways.store(lambda control: held_back.let_run(control.store, transfer))
+        if note is not None:
+            with contextlib.suppress(UserError, OSError):
+                await self._ways.workers.start(going.session, note.folder, note.model)
 
     async def load(self, going: Going) -> None:
         """Load what arrived, and compare it with what was named."""

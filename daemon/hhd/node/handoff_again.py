@@ -34,6 +34,13 @@ class Again:
         """Go on with all that was recovered."""
         for going in list(self._turns.goings.values()):
             self._ways.soon(self._begin_again(going))
+        self._ways.soon(self._let_run())
+
+    async def _let_run(self) -> None:
+        """Let run on what was given up right before the daemon ended."""
+        for record in await self._ways.read(lambda control: handoff_steps.held_by_none(control.store)):
+            if record.transfer not in self._turns.goings:
+                self._ways.soon(self._turns.acts.resume(kept(record, self._ways.me)))
 
     async def look_after(self) -> None:
         """Look after what is under way, until it is cancelled."""

@@ -5,7 +5,6 @@ from __future__ import annotations
 import asyncio
 import time
 from dataclasses import dataclass, field
-from pathlib import Path
 from typing import TYPE_CHECKING
 
 from hhd.node.answers.handoff import Moved
@@ -30,8 +29,6 @@ class Going:
     busy: dict[Act, asyncio.Task[None]] = field(default_factory=dict)
     watching: set[asyncio.Queue[Moved]] = field(default_factory=set)
     asker: DeviceId | None = None
-    ran: tuple[Path | None, str | None] | None = None
-    """The folder and model that it ran with here, if it did, before it was paused."""
     staged: CheckpointId | None = None
     """At the source: up to where the last round brought it."""
     rehearsing: asyncio.Task[None] | None = None

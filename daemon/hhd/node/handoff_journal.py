@@ -8,13 +8,14 @@ from __future__ import annotations
 from collections.abc import Iterator
 
 from hhd.identity.key import Identity
+from hhd.node import held_back
 from hhd.store.errors import DamagedStoreError
 from hhd.store.rows import decoded
 from hhd.store.store import Store
 from hhd_protocol import handoff
 from hhd_protocol.codec import Value, encode
 from hhd_protocol.errors import FormatError
-from hhd_protocol.handoff import OVER, Event, Happening, Persist, Record
+from hhd_protocol.handoff import OVER, Event, Happening, Persist, Record, Side, Stage
 from hhd_protocol.ids import SessionId, TransferId
 
 _TABLE, _ALL, _OPEN = "handoff", "handoffs", "handoffs open"
@@ -60,6 +61,8 @@ def keep(store: Store, record: Record) -> None:
         if fresh:
             store.rows.enlist(_ALL, b"", record.transfer + _FILLED)
         _note_open(store, record)
+        if record.side is Side.SOURCE and record.stage in (Stage.RELEASED, Stage.ACKNOWLEDGED, Stage.CLEANED):
+            held_back.drop(store, record.transfer)
 
 
 def _note_open(store: Store, record: Record) -> None:

@@ -14,6 +14,7 @@ from hhd.node import (
     handing_on,
     handoff_journal,
     handoff_notes,
+    held_back,
     here,
     naming,
     registry,
@@ -135,6 +136,22 @@ def load(store: Store, session: SessionId, head: CheckpointId) -> tuple[bytes, R
     store.modules.get(standing.module)
     bringing.insist(store, session, head)
     return standing.module, checkpoint.payload.image
+
+
+def held_by(store: Store, transfer: TransferId, to: TransferId) -> None:
+    """Let the handoff `to` hold back what `transfer` did; where that one is over or released, nobody does."""
+    with store.transaction():
+        record = handoff_journal.last(store, to)
+        if record is not None and record.stage in PENDING:
+            held_back.pass_on(store, transfer, to)
+        else:
+            held_back.drop(store, transfer)
+
+
+def held_by_none(store: Store) -> list[Record]:
+    """Return the handoffs that are over, and what they held back does not run yet: a crash came before it."""
+    found = [handoff_journal.last(store, transfer) for transfer in held_back.every(store)]
+    return [one for one in found if one is not None and one.stage in (Stage.ABORTED, Stage.SUPERSEDED)]
 
 
 def persist(store: Store, record: Record, event: Event) -> None:

@@ -8,9 +8,10 @@ from collections.abc import AsyncGenerator, AsyncIterator
 from pathlib import Path
 from typing import TYPE_CHECKING
 
+from hhd.base import log
 from hhd.base.errors import RefusedError, UsageError, UserError
 from hhd.base.text import visible
-from hhd.node import pair
+from hhd.node import held_back, pair
 from hhd.node.answers.driven import Begun, Counted, Heard, Rested
 from hhd.node.attached_stream import events_for
 from hhd.node.control import ControlService
@@ -245,13 +246,19 @@ class RunVerbs:
         return await self.pause_here(await self._session(name))
 
     async def pause_here(self, session: SessionId) -> Rested:
-        """Pause a session of this device."""
-        state = await self._workers.pause(session)
+        """Pause a session of this device; a handoff of it that is given up does not have it go on then."""
+        _, state = await asyncio.gather(self._not_held(session), self._workers.pause(session))
         if state is None:
             state = (await self._workers.store.look(lambda control: standing_now(control, session)))[0]
             if state.name == "running":
                 raise RefusedError(f"{state.sentence} Nothing was changed; it is paused there.")
         return Rested(session=session.hex(), state=state.name, sentence=state.sentence)
+
+    async def _not_held(self, session: SessionId) -> None:
+        try:
+            await self._workers.store.change(lambda control: held_back.drop_session(control.store, session))
+        except (UserError, OSError) as error:  # A full disk is no reason not to pause.
+            log.fault("pause_not_kept", error, session=session.hex())
 
     async def keys(self, name: str, line: str, by: str) -> bool:
         """As `hhd.node.runs.Runs.keys`."""

@@ -40,7 +40,7 @@ def noted(store: Store) -> list[Note]:
     raw = store.rows.get(_TABLE, b"", b"")
     match decoded(raw, "list of what should run") if raw is not None else [_VERSION]:
         case [1, *rows]:
-            return [_note(row) for row in rows]
+            return [of_row(one) for one in rows]
     raise DamagedStoreError("The list of what should run is not in the form it was written in.")
 
 
@@ -69,19 +69,21 @@ def forget(store: Store, session: SessionId) -> None:
 
 
 def _put(store: Store, all_notes: list[Note]) -> None:
-    rows: list[Value] = [
-        [bytes(one.session), None if one.folder is None else _bytes(one.folder), one.model, one.starts]
-        for one in all_notes
-    ]
-    store.rows.put(_TABLE, b"", b"", encode([_VERSION, *rows]))
+    store.rows.put(_TABLE, b"", b"", encode([_VERSION, *map(row, all_notes)]))
+
+
+def row(one: Note) -> Value:
+    """Return a note as it is kept."""
+    return [bytes(one.session), None if one.folder is None else _bytes(one.folder), one.model, one.starts]
 
 
 def _bytes(folder: Path) -> bytes:
     return str(folder).encode("utf-8", "surrogateescape")
 
 
-def _note(row: Value) -> Note:
-    match row:
+def of_row(value: Value) -> Note:
+    """Return the note that is kept as `value`; raises DamagedStoreError."""
+    match value:
         case [bytes(session), bytes() | None as folder, str() | None as model, int(starts)]:
             where = None if folder is None else Path(folder.decode("utf-8", "surrogateescape"))
             return Note(SessionId(StatementId(session)), where, model, starts)

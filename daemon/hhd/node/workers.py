@@ -16,7 +16,7 @@ from pathlib import Path
 
 from hhd.base import config, log
 from hhd.base.errors import Exit, UserError
-from hhd.node import handed, pair, resting, should_run
+from hhd.node import handed, held_back, pair, resting, should_run
 from hhd.node.control import ControlService
 from hhd.node.forks import Forks, Worker
 from hhd.node.going import Going
@@ -150,7 +150,7 @@ class Workers:
     async def _go_on_with_noted(self) -> None:
         assert self._tasks is not None
         try:
-            for one in await self.store.change(lambda control: should_run.noted(control.store)):
+            for one in await self.store.change(lambda control: held_back.not_held(control.store)):
                 self.going(one.session).tell(resting.state("running", "It goes on, as before the daemon ended."))
                 self._tasks.create_task(self._go_on_with(one))
         except UserError as error:  # Damage of the store is no reason not to be asked about it.
