@@ -193,8 +193,11 @@ class Two:
 
 def _below(pid: int) -> list[int]:
     """All processes below one."""
-    said = subprocess.run(["pgrep", "-P", str(pid)], capture_output=True, text=True).stdout.split()
-    return [each for one in said for each in (int(one), *_below(int(one)))]
+    found = list[int]()
+    for tasks in Path(f"/proc/{pid}/task").glob("*/children"):
+        with contextlib.suppress(OSError):
+            found += [each for one in tasks.read_text().split() for each in (int(one), *_below(int(one)))]
+    return found
 
 
 @pytest.fixture(scope="module")
@@ -248,6 +251,9 @@ GONE = {
     "target gone": [(Side.SOURCE, stage) for stage in (*PENDING, Stage.RELEASED)],
     "source gone": [(Side.TARGET, stage) for stage in (*UNTAKEN, Stage.TAKEN)],
 }
+BEGUN = (Stage.TAKEN, Stage.ACKNOWLEDGED, Stage.CLEANED)
+"""Where the command may have begun at the target: one that is killed with it has to be settled, and is no more run."""
+
 ALWAYS = {
     (Side.SOURCE, Stage.READY, "source killed"),
     (Side.TARGET, Stage.TAKEN, "target killed"),
@@ -287,6 +293,10 @@ def test_struck_at_any_stage_it_goes_on_at_exactly_one_place_without_a_person(
         assert holder is both.desktop or stage in (*PENDING, *UNTAKEN), "nothing is undone after the release"
         if holder is both.laptop:
             says_yes(both, holder, session)
+        elif how == "target killed" and stage in BEGUN and says_what_ran(both, holder, session):
+            uncut = both.transcript(
+                holder, session
+            )  # It has the word of the person about the command that was cut off.
         settled(both, holder, session, uncut)
         telling.kill()
 
@@ -355,6 +365,24 @@ def says_yes(both: Two, host: Host, session: SessionId) -> None:
     until(asks, SECONDS)
     host.hhd("approve", session.hex(), "--shown", asked["shown"])
     host.hhd("resume", session.hex(), "--detach")
+
+
+def says_what_ran(both: Two, host: Host, session: SessionId) -> bool:
+    """Where the command was cut off by the kill, the person says what became of it, as they are asked to."""
+    shown = list[str]()
+
+    def came() -> bool:
+        shown[:] = [json.loads(host.hhd("show", session.hex(), "--json", check=False).stdout)["state"]]
+        return finished(both, host, session) or shown == ["uncertain"]
+
+    until(came, SECONDS)
+    if shown != ["uncertain"]:
+        return False
+    ran = both.ran(session) == ["x\n"]
+    host.hhd("settle", session.hex(), *(("--ran", "one") if ran else ("--did-not-run",)))
+    host.hhd("resume", session.hex(), "--detach")
+    until(lambda: finished(both, host, session), SECONDS)
+    return True
 
 
 def taken_over(both: Two, host: Host, session: SessionId) -> None:

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 from pathlib import Path
+from typing import Any
 from unittest import mock
 
 import pytest
@@ -39,8 +40,12 @@ def laptop(tmp_path: Path) -> Iterator[Laptop]:
     made.store.close()
 
 
-def go(laptop: Laptop, session: SessionId, stop: StopFlag) -> Ended:
-    """As a worker does."""
+EFFECTS = pytest.mark.parametrize(("op", "before"), [("machine", 0), ("model", 2), ("tool", 3)])
+"""The effect that waits, and how many begin before it."""
+
+
+def go(laptop: Laptop, session: SessionId, stop: StopFlag, op: str = "") -> Ended:
+    """As a worker does; `op`: what it stands before, if it is interrupted."""
     with opening.stored(
         laptop.store,
         laptop.me,
@@ -53,38 +58,59 @@ def go(laptop: Laptop, session: SessionId, stop: StopFlag) -> Ended:
         ended = run.go()
         if ended.end is End.INTERRUPTED:
             pending = run.session.standing.journal.pending
-            assert pending is not None and (pending.op, pending.state) == ("tool", State.ASKED)
+            assert pending is not None and (pending.op, pending.state) == (op, State.ASKED)
         return ended
 
 
-def test_a_pause_ends_the_wait_of_who_woke_at_once_and_the_command_runs_when_it_goes_on(laptop: Laptop) -> None:
+@EFFECTS
+def test_a_pause_ends_the_wait_of_who_woke_at_once_and_the_effect_runs_when_it_goes_on(
+    laptop: Laptop, op: str, before: int
+) -> None:
     session, stop = laptop.create(), StopFlag()
     looks = 0
 
-    def waits(_: Doors) -> Refusal:
+    def waits(_: Doors) -> Refusal | None:
         nonlocal looks
         looks += 1
         assert looks < LOOKS_MAX, "it waits on, although it is to pause"
-        if looks == 3:  # It waits, indeed, when the wish comes.
+        if looks == before + 3:  # It waits, indeed, when the wish comes.
             stop.set()
-        return WAKING
+        return WAKING if looks > before else None
 
     with mock.patch.object(Doors, "waits", waits), mock.patch("hhd.node.stored_session.WAKE_LOOK_SECONDS", 0):
-        ended = go(laptop, session, stop)
+        ended = go(laptop, session, stop, op)
     assert (ended.end, ended.sentence) == (End.INTERRUPTED, "Paused.")
-    assert looks == 3 and not (laptop.repo / "runs").exists()
+    assert looks == before + 3 and not (laptop.repo / "runs").exists()
     go(laptop, session, StopFlag())
     assert (laptop.repo / "runs").read_text() == "x\n"
 
 
-def test_without_a_pause_it_waits_until_the_others_answered_and_then_runs(laptop: Laptop) -> None:
+@EFFECTS
+def test_without_a_pause_it_waits_until_the_others_answered_and_then_runs(laptop: Laptop, op: str, before: int) -> None:
     session = laptop.create()
-    answers = [WAKING] * 5 + [None]
+    answers = [None] * before + [WAKING] * 5 + [None]
 
     def waits(_: Doors) -> Refusal | None:
-        assert not (laptop.repo / "runs").exists()
+        assert not answers or not (laptop.repo / "runs").exists()
         return answers.pop(0) if answers else None
 
     with mock.patch.object(Doors, "waits", waits), mock.patch("hhd.node.stored_session.WAKE_LOOK_SECONDS", 0):
         go(laptop, session, StopFlag())
     assert answers == [] and (laptop.repo / "runs").read_text() == "x\n"
+
+
+@EFFECTS
+def test_a_link_that_comes_or_goes_after_it_was_asked_makes_it_wait_again_and_ends_nothing(
+    laptop: Laptop, op: str, before: int
+) -> None:
+    session, asked, really = laptop.create(), 0, Doors.may_start
+
+    def may_start(doors: Doors, *saying: Any) -> Refusal | None:
+        nonlocal asked
+        asked += 1
+        return WAKING if before < asked <= before + 3 else really(doors, *saying)
+
+    with mock.patch.object(Doors, "may_start", may_start):
+        ended = go(laptop, session, StopFlag())
+    assert ended.end is End.WAITING and asked == 8, "five effects began, and one of them was asked about four times"
+    assert (laptop.repo / "runs").read_text() == "x\n"

@@ -160,7 +160,22 @@ class StoreKeeper:
         if self._ended is not None:
             raise self._ended
         self._capture(step)
-        self._hear_others(step)
+        while True:
+            self._hear_others(step)
+            try:
+                error = self._saved(step)
+                break
+            except _WakingError:
+                continue  # A link came or went since it was asked: ten seconds after the wake it ends at the latest.
+        self._moment = None
+        if self.captures is not None:
+            self.captures.written()
+        if error is not None:
+            self._ended = error  # What is written may be less than the step, so nothing can follow upon the step.
+            raise error
+
+    def _saved(self, step: Step) -> UserError | None:
+        """Write it, or leave all as it was; return what ends the session, where another device took it over."""
         kept = self._standing, self._recorded, self._running
         head, leg = self._line.head, self._doors.part.leg
         try:
@@ -174,17 +189,12 @@ class StoreKeeper:
             self._doors.load(leg)
             self.owner.reread()
             raise
-        self._moment = None
-        if self.captures is not None:
-            self.captures.written()
-        if error is not None:
-            self._ended = error  # What is written may be less than the step, so nothing can follow upon the step.
-            raise error
+        return error
 
     def _hear_others(self, step: Step) -> None:
-        """Before an effect begins that may not be done twice, wait for what others know, if this device just woke."""
+        """Before an effect begins, of whatever kind, wait for what others know, if this device just woke."""
         live = step.standing.journal.live
-        if live is None or live.state is not State.STARTED or kind_of(live) is not EffectKind.TOOL:
+        if live is None or live.state is not State.STARTED:
             return
         if self._running == effect_id(self.session, step.standing.journal.settled):
             return
@@ -225,6 +235,8 @@ class StoreKeeper:
             assert journal.live is not None
             effects = {effect_id(self.session, at): progress for at, progress in found.effects.items()}
             refusal = self._doors.may_start(effect, kind, journal.live.request, effects)
+            if refusal is not None and refusal.why is Why.WAKING:
+                raise _WakingError
             if refusal is not None:
                 self._write(*self._without_start(step, kind))
                 return refused(self.session, refusal, self._doors.part.known.view)
@@ -320,6 +332,10 @@ class StoreKeeper:
         at_ms, folder = signed[0].body.at_ms, self.owner.folder
         listed_step.stepped(self._store, self.session, step.standing, turn=turn, folder=folder, at_ms=at_ms)
         self._standing, self._recorded = step.standing, recorded
+
+
+class _WakingError(Exception):
+    """It may be that others know more, and they can still be heard: nothing was written."""
 
 
 def doubted_by(view: View, session: SessionId, standing: Standing) -> Standing:
