@@ -48,7 +48,14 @@ def test_who_is_unpaired_is_told_of_before_the_answer_and_nobody_when_nothing_ch
             assert told == []
             done = mapping.from_value(Unpaired, await table.do("unpair", {"name": "desktop"}))  # type: ignore[misc]
             assert done.device.id == device_text(identity("desktop").id) and told == ["changed"]
-            assert set(part.verbs()) == {"devices", "device_allow", "device_rename", "unpair", "refound"}
+            assert set(part.verbs()) == {
+                "devices",
+                "device_allow",
+                "device_meant",
+                "device_rename",
+                "unpair",
+                "refound",
+            }
         finally:
             lanes.close()
 
