@@ -701,7 +701,9 @@ def test_thousands_of_connections_cost_little_memory_and_leave_nothing_behind() 
         port = here.recv()
         client.desktop = transport("desktop", Trust())  # For its id.
         client.listener = cast(TcpListener, types.SimpleNamespace(port=port))
-        await flood(client, 1000)  # What is used once is kept for the next time.
+        await flood(
+            client, 4000
+        )  # What is used once is kept for the next time: all that may be there at once has to have been.
         (await client.ask()).cut("asked")
         before = _memory(other.pid or 0)
         await flood(client, 6000)
