@@ -20,9 +20,13 @@ class Lane:
     def __init__(self, name: str) -> None:
         self._thread = ThreadPoolExecutor(max_workers=1, thread_name_prefix=f"hhd {name}")
 
+    def begin(self, act: Callable[[], T]) -> asyncio.Future[T]:
+        """Have `act` done once its turn came, after all that was begun before."""
+        return asyncio.get_running_loop().run_in_executor(self._thread, act)
+
     async def do(self, act: Callable[[], T]) -> T:
         """Return what `act` does, once its turn came."""
-        return await asyncio.get_running_loop().run_in_executor(self._thread, act)
+        return await self.begin(act)
 
     def close(self) -> None:
         """Wait for what is being done, and do nothing more."""

@@ -85,6 +85,8 @@ class Syncing:
         self._noticed: dict[SessionId, None] = {}
         self._stir = asyncio.Event()
         self._ready = asyncio.Event()
+        self._attended = asyncio.Event()
+        """Set when a link is attended to, and another one in its place."""
         self._news = asyncio.Condition()
         self.paused = ""
         """Why no content is taken, where its person said so."""
@@ -242,30 +244,38 @@ class Syncing:
         sealed = any(stores) and any(full)
         if not sealed and not all(full):
             return
-        sync = await link.open(SYNC, urgent=True)
-        pages = await link.open(PAGES)
-        way = self._ways[peer] = Way(link=link)
+        way = self._ways[peer] = Way(link=link)  # One that was there before is of a link that ends.
+        self._attended.set()
+        self._attended = asyncio.Event()
         try:
             self._say_around()
-            await self.act(lambda: self._engine.linked(peer, sealed=sealed))
+            await self.act(lambda: self._engine.linked(peer, sealed=sealed) if self._is_current(way) else Out())
+            sync = await link.open(SYNC, urgent=True)
+            pages = await link.open(PAGES)
             async with asyncio.TaskGroup() as tasks:
                 tasks.create_task(way.say(sync))
-                tasks.create_task(way.send_content(pages, lambda: self._next_part(peer)))
+                tasks.create_task(way.send_content(pages, lambda: self._next_part(way)))
         except* LinkError:
             pass
         finally:
-            if self._ways.get(peer) is way:
+            if self._is_current(way):
                 del self._ways[peer]
                 self._answered.discard(peer)
                 self._say_around()
                 await asyncio.shield(self._lost(peer))
 
-    async def _lost(self, peer: DeviceId) -> None:
-        await self.act(lambda: self._engine.lost(peer))
+    def _is_current(self, way: Way) -> bool:
+        """Whether no other link to its device has taken the place of that of `way`, and it has not ended."""
+        return self._ways.get(way.link.peer) is way
 
-    async def _next_part(self, peer: DeviceId) -> bytes | None:
+    async def _lost(self, peer: DeviceId) -> None:
+        """Tell the engine, unless there is another link by then, which began with that."""
+        await self.act(lambda: Out() if peer in self._ways else self._engine.lost(peer))
+
+    async def _next_part(self, way: Way) -> bytes | None:
+        peer = way.link.peer
         try:
-            raw = await self._lane.do(lambda: self._engine.next_part(peer))
+            raw = await self._lane.do(lambda: self._engine.next_part(peer) if self._is_current(way) else None)
         except UserError as error:  # The peer asks again, or another one.
             log.warning("content could not be read: %s", error)
             return None
@@ -277,36 +287,53 @@ class Syncing:
         """Take what a peer says on one of its channels."""
         await self._ready.wait()
         while (raw := await channel.receive()) is not None:
-            way = self._ways.get(link.peer)
-            if way is None or way.link is not link:
-                if not (self._members.is_full(link.peer) or self._members.only_stores(link.peer)):
-                    raise FormatError("a device that may not have anything of sessions says something of them")
-                for _ in range(200):  # Its first word may be here before this side attends to the link.
-                    await asyncio.sleep(0.01)
-                    if (way := self._ways.get(link.peer)) is not None and way.link is link:
-                        break
-                else:
-                    return
+            way = await self._way_of(link)
             way.heard = time.monotonic()
-            await self.act(lambda raw=raw: self._engine.heard(link.peer, raw))  # type: ignore[misc]
+            await self.act(lambda raw=raw, way=way: self._heard(way, raw))  # type: ignore[misc]
+
+    async def _way_of(self, link: Link) -> Way:
+        """Return the way of a link: its first word may be here before this side attends to it."""
+        while (way := self._ways.get(link.peer)) is None or way.link is not link:
+            if not (self._members.is_full(link.peer) or self._members.only_stores(link.peer)):
+                raise FormatError("a device that may not have anything of sessions says something of them")
+            await self._attended.wait()  # Where it never comes, another link has taken its place, and it ends.
+        return way
+
+    def _heard(self, way: Way, raw: bytes) -> Out:
+        """Take a message; what came over a link that another one has replaced is no answer to what is asked now."""
+        return self._engine.heard(way.link.peer, raw) if self._is_current(way) else Out()
 
     # The engine
 
     async def act(self, act: Callable[[], Out]) -> None:
-        """Have the engine do something, and do what comes of it.
+        """Have the engine do something, and do what comes of it, also where who asked for it is cancelled meanwhile.
 
         What the store cannot do now costs this and nothing else: what was to be told is found when it is looked at
         again, and what came is asked for in the next round.
         """
         self._worked = time.monotonic()
+        acting = self._lane.begin(act)
         try:
-            out = await self._lane.do(act)
-        except UserError as error:
+            await asyncio.shield(acting)
+        except asyncio.CancelledError:
+            acting.add_done_callback(self._acted)
+            raise
+        except UserError:
+            pass  # As below.
+        self._acted(acting)
+
+    def _acted(self, acting: asyncio.Future[Out]) -> None:
+        if acting.cancelled():
+            return  # The daemon ends.
+        error = acting.exception()
+        if isinstance(error, UserError):
             self.trouble = f"Something was not synced, and is tried again: {error}"
             log.warning("something was not synced: %s", error)
             return
+        if error is not None:
+            raise error
         self.trouble = ""
-        self._carry(out)
+        self._carry(acting.result())
 
     def _carry(self, out: Out) -> None:
         for peer, raw in out.messages:

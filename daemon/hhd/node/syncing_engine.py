@@ -147,7 +147,11 @@ class Engine:
         return out
 
     def linked(self, peer: DeviceId, *, sealed: bool = False) -> Out:
-        """A link is up; `sealed`: this device or the peer only stores."""
+        """A link is up, or another one than before; `sealed`: this device or the peer only stores."""
+        before = self.lost(peer) if peer in self.machine.peers else Out()
+        return before.join(self._linked(peer, sealed=sealed))
+
+    def _linked(self, peer: DeviceId, *, sealed: bool) -> Out:
         self._serving.linked(peer)
         self._arrivals.linked(peer)
         self._talk.of(peer)

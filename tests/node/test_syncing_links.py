@@ -1,0 +1,146 @@
+"""A link that takes the place of another one to the same device: what is said on it is heard, however the two overlap.
+
+Both ends are told of a replaced link in their own time, and its end may be noticed after the next one was begun.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import os
+from collections.abc import Awaitable, Callable
+from pathlib import Path
+from typing import cast
+
+import pytest
+from tests.bench.bench_sync import Idle, Peering, grouped, opened
+from tests.transports.devices import device_named
+
+from hhd.node import around
+from hhd.node.syncing import Syncing
+from hhd.transports.link import Channel, Link, LinkError, Why
+from hhd_protocol.ids import Incarnation
+from hhd_protocol.sync import decode_message, encode_message
+from hhd_protocol.sync.messages import VERSION, Buckets, Hello, Message
+
+
+class Wire:
+    """One link to the desktop, with what was said on it; `end` ends it."""
+
+    def __init__(self) -> None:
+        self.peer, self.error = device_named("desktop").id, None
+        self.said: list[Message] = []
+        self.ended = asyncio.Event()
+        self.coming: asyncio.Queue[bytes] = asyncio.Queue()
+
+    async def open(self, name: str, *, urgent: bool = False) -> Wire:
+        return self
+
+    async def send(self, raw: bytes) -> None:
+        if self.ended.is_set():
+            raise LinkError(Why.CLOSED, "It ended.")
+        self.said.append(decode_message(raw))
+
+    async def receive(self) -> bytes:
+        return await self.coming.get()
+
+    async def lives(self, attend: Callable[[Link], Awaitable[None]]) -> None:
+        """As `Links.keep`: attended to until it ends, and cancelled then."""
+        attending = asyncio.ensure_future(attend(cast(Link, self)))
+        await self.ended.wait()
+        attending.cancel()
+        await asyncio.gather(attending, return_exceptions=True)
+
+
+def laptop(folder: Path) -> tuple[Syncing, Peering]:
+    grouped(folder, "laptop", "desktop")
+    peers = Peering("laptop")
+    part = Syncing(
+        me=device_named("laptop"),
+        peers=peers,
+        roll=peers,
+        workers=Idle(),
+        opened=lambda: opened(folder, "laptop"),
+        random=os.urandom,
+    )
+    return part, peers
+
+
+@pytest.mark.parametrize("order", ["before the end of the other is noticed", "in the moment that it is", "after it"])
+def test_a_link_that_takes_the_place_of_another_is_heard_whenever_it_begins(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, order: str
+) -> None:
+    part, peers = laptop(tmp_path)
+    (attend,) = peers.attending
+    hello = encode_message(
+        Hello(version=VERSION, incarnation=Incarnation(bytes(16)), round=7, count=1, root=bytes(32), holding="")
+    )
+    first, second = Wire(), Wire()
+    lives = list[asyncio.Future[None]]()
+
+    def told(one: around.Told) -> None:
+        """What is said to other processes while the end of the first link is dealt with."""
+        if order.startswith("in") and not one.connected and first.ended.is_set() and len(lives) == 1:
+            lives.append(asyncio.ensure_future(attend(cast(Link, second))))
+
+    monkeypatch.setattr(around, "write", told)
+
+    async def live() -> None:
+        running = asyncio.create_task(part.run())
+        await part._ready.wait()
+        lives.append(asyncio.ensure_future(first.lives(attend)))
+        while not first.said:
+            await asyncio.sleep(0.001)
+        if order.startswith("before"):
+            lives.append(asyncio.ensure_future(attend(cast(Link, second))))
+            while not second.said:
+                await asyncio.sleep(0.001)
+        first.ended.set()
+        await lives[0]
+        if order.startswith("after"):
+            lives.append(asyncio.ensure_future(attend(cast(Link, second))))
+        answering = asyncio.ensure_future(peers.serving["sync"](cast(Channel, second), cast(Link, second)))
+        second.coming.put_nowait(hello)
+        async with asyncio.timeout(20):
+            while not any(isinstance(one, Buckets) for one in second.said):
+                await asyncio.sleep(0.001)
+        assert part.linked() == {second.peer} and len(lives) == 2
+        stale = asyncio.ensure_future(peers.serving["sync"](cast(Channel, first), cast(Link, first)))
+        first.coming.put_nowait(hello)  # The end of its channels may come last of all.
+        second.coming.put_nowait(hello)
+        async with asyncio.timeout(20):
+            while sum(isinstance(one, Buckets) for one in second.said) < 2:
+                await asyncio.sleep(0.001)
+        assert sum(isinstance(one, Buckets) for one in second.said) == 2, "nothing is answered on the one for the other"
+        for one in (stale, answering, lives[1]):
+            one.cancel()
+        await asyncio.gather(*lives, return_exceptions=True)
+        assert part.linked() == frozenset() and not part._engine.machine.peers
+        running.cancel()
+        await asyncio.gather(running, return_exceptions=True)
+
+    asyncio.run(asyncio.wait_for(live(), 60))
+
+
+def test_what_a_message_brought_for_others_is_done_though_its_link_ends_meanwhile(tmp_path: Path) -> None:
+    part, peers = laptop(tmp_path)
+
+    async def live() -> None:
+        running = asyncio.create_task(part.run())
+        await part._ready.wait()
+        wire = Wire()
+        lives = asyncio.ensure_future(wire.lives(peers.attending[0]))
+        while not wire.said:
+            await asyncio.sleep(0.001)
+        acting = asyncio.ensure_future(part.act(part._engine.woke))  # It says Hello to each device.
+        await asyncio.sleep(0)
+        acting.cancel()
+        async with asyncio.timeout(20):
+            while len(wire.said) < 2:
+                await asyncio.sleep(0.001)
+        assert acting.cancelled() and all(isinstance(one, Hello) for one in wire.said)
+        wire.ended.set()
+        await lives
+        running.cancel()
+        await asyncio.gather(running, return_exceptions=True)
+
+    asyncio.run(asyncio.wait_for(live(), 60))
