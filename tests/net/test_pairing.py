@@ -158,7 +158,7 @@ def test_an_expired_code_a_declined_one_and_one_whose_command_ended_let_nobody_i
             until(lambda: Command(desktop, code, "--host", laptop.ip4).ended() == 3)
 
             shower, code = shown(laptop)
-            guesser = Command(desktop, code)
+            guesser = Command(desktop, code, "--host", laptop.ip4)
             assert words(shower) == words(guesser)
             guesser.answer("y")
             shower.answer("n")
