@@ -407,6 +407,9 @@ HANDOFF_RECORDS_MAX = 64
 HANDOFF_DEADLINE_MS_MAX = 7 * 24 * 3_600_000
 """How long a person may let a handoff wait for the other device."""
 
+HANDOFF_INQUIRIES_MAX = 8
+"""Questions of other devices, whether a session could go somewhere, that one device looks into at a time."""
+
 HANDOFF_ROUNDS_MAX = 8
 """Rounds of staging while the session runs on: what changes faster than it is sent is not caught up with."""
 

@@ -22,6 +22,7 @@ from hhd.transports.link import Channel, Link, LinkError
 from hhd.transports.loopback import LoopbackTransport, Network
 from hhd.transports.stream import Own
 from hhd_protocol import live
+from hhd_protocol.errors import FormatError
 from hhd_protocol.ids import CheckpointId, DeviceId, SessionId
 
 INSTANCE = b""
@@ -92,8 +93,16 @@ class Site:
                 self.soon(self._served(channel, link))
 
     async def _served(self, channel: Channel, link: Link) -> None:
-        with contextlib.suppress(LinkError):
-            await self.handlers[channel.name](channel, link)
+        """As `hhd.node.links` serves it: a name that nobody serves ends the channel, a broken rule the link."""
+        try:
+            handler = self.handlers.get(channel.name)
+            if handler is not None:
+                await handler(channel, link)
+            await channel.close()
+        except FormatError:
+            link.cut("the rules were broken")
+        except LinkError:
+            return
 
     def soon(self, doing: Any) -> None:
         task = asyncio.get_running_loop().create_task(doing)

@@ -292,7 +292,7 @@ def test_records_are_those_of_the_vectors(name: str) -> None:
 def test_the_vectors_are_of_every_message_and_the_spec_has_a_rule_for_each() -> None:
     about = {one.is_about for one in MADE.MESSAGES.values() if not isinstance(one, handoff.Aside)}
     asides = {one.kind for one in MADE.MESSAGES.values() if isinstance(one, handoff.Aside)}
-    assert asides == {"probe", "please", "told", "rehearse", "rehearsed", "begun"}
+    assert asides == {"probe", "inquire", "please", "told", "rehearse", "rehearsed", "begun"}
     messages = set(list(Happening)[list(Happening).index(Happening.OFFER) :])
     assert about == messages
     for kind in {kind.value for kind in messages} | asides:

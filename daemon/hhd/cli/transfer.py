@@ -27,7 +27,7 @@ STAGES = ("offered", "admitted", "staged", "ready", "released", "acknowledged")
 @SESSION
 @click.argument("device")
 @click.option("--cancel-running", is_flag=True, help="Cancel the effect that runs, instead of waiting for its end.")
-@click.option("--dry-run", is_flag=True, help="Only ask whether it could run there.")
+@click.option("--dry-run", is_flag=True, help="Only ask whether it could run there; nothing moves.")
 @click.option(
     "--deadline",
     type=click.FloatRange(min=1, max=7 * 86_400),

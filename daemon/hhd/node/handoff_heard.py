@@ -4,17 +4,20 @@ from __future__ import annotations
 
 import asyncio
 import time
+from typing import TYPE_CHECKING
 
 from hhd.base.errors import Exit, RefusedError, UserError
 from hhd.node import handoff_journal, handoff_steps
 from hhd.node.control import ControlService
 from hhd.node.handing_on import grant_of, verified
 from hhd.node.handoff_going import DEADLINE_SECONDS, Going, kept, now_ms, why_of
+from hhd.node.handoff_inquiries import Inquiries
 from hhd.node.handoff_turns import TAKEN, Turns
 from hhd.node.handoff_ways import Ways
 from hhd.node.handoff_wishes import Wishes
 from hhd.transports.link import Channel, Link
 from hhd_protocol import handoff, lineage
+from hhd_protocol.errors import FormatError
 from hhd_protocol.handoff import (
     Act,
     Admit,
@@ -26,6 +29,7 @@ from hhd_protocol.handoff import (
     Event,
     Grant,
     Happening,
+    Inquire,
     Offer,
     Please,
     Probe,
@@ -41,12 +45,15 @@ from hhd_protocol.handoff import (
 from hhd_protocol.ids import DeviceId
 from hhd_protocol.limits import HANDOFF_DEADLINE_MS_MAX
 
+if TYPE_CHECKING:
+    from hhd.node.handoff_admission import Fit
+
 
 class Heard:
     """`ready`: set once the journals are read; nothing is heard before."""
 
-    def __init__(self, ways: Ways, turns: Turns, wishes: Wishes, ready: asyncio.Event) -> None:
-        self._ways, self._turns, self._wishes, self._ready = ways, turns, wishes, ready
+    def __init__(self, ways: Ways, turns: Turns, wishes: Wishes, inquiries: Inquiries, ready: asyncio.Event) -> None:
+        self._ways, self._turns, self._wishes, self._inquiries, self._ready = ways, turns, wishes, inquiries, ready
 
     async def serve(self, channel: Channel, link: Link) -> None:
         """Serve a channel of a member, once the journals are read."""
@@ -66,7 +73,7 @@ class Heard:
         if isinstance(message, Aside):
             await self._heard_aside(peer, message)
             return
-        if isinstance(message, Admit | RefuseOffer) and self._wishes.is_of_probe(message):
+        if isinstance(message, Admit | RefuseOffer) and self._inquiries.is_of_probe(peer, message):
             return
         going = await self._of(peer, message)
         if going is None:
@@ -123,18 +130,10 @@ class Heard:
 
     async def _heard_aside(self, peer: DeviceId, message: AnyAside) -> None:
         match message:
-            case Probe(needs=needs):
-                try:
-                    fit = await self._ways.read(
-                        lambda control: handoff_steps.fit(control.store, control.me, message.session, needs)
-                    )
-                except (UserError, OSError) as error:
-                    why = why_of(error)
-                    said = RefuseOffer(transfer=message.transfer, session=message.session, why=why)
-                    await self._ways.send(peer, said)
-                    return
-                answer = Admit(transfer=message.transfer, session=message.session, where=fit.where, notes=fit.notes)
-                await self._ways.send(peer, answer)
+            case Probe():
+                await self._probed_by(peer, message)
+            case Inquire():
+                raise FormatError("a question came on the channel of handoffs, and has one of its own")
             case Please():
                 self._ways.soon(self._asked_by(peer, message))
             case Told():
@@ -148,10 +147,26 @@ class Heard:
                 if going is not None and (going.peer, going.session) == (peer, session):
                     self._turns.acts.rehearsal.begin(going, head, asked=True)
 
+    async def _probed_by(self, peer: DeviceId, probe: Probe) -> None:
+        """Another device wants to know whether a session could come here."""
+
+        def looked(control: ControlService) -> Fit:
+            handoff_steps.insist_on_asker(control.store, control.me, peer)
+            return handoff_steps.fit(control.store, control.me, probe.session, probe.needs)
+
+        said: Admit | RefuseOffer
+        try:
+            fit = await self._ways.read(looked)
+            said = Admit(transfer=probe.transfer, session=probe.session, where=fit.where, notes=fit.notes)
+        except (UserError, OSError) as error:
+            said = RefuseOffer(transfer=probe.transfer, session=probe.session, why=why_of(error))
+        await self._ways.send(peer, said)
+
     async def _asked_by(self, peer: DeviceId, please: Please) -> None:
         """Another device of this person wants a session that this one has at the device `to`."""
 
         def allowed(control: ControlService) -> None:
+            handoff_steps.insist_on_asker(control.store, control.me, peer)
             handoff_steps.insist_on_target(control.store, control.me, please.to)
 
         try:

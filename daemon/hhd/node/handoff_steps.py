@@ -48,6 +48,7 @@ from hhd_protocol.handoff import (
 from hhd_protocol.ids import CheckpointId, DeviceId, SessionId, StatementId, TransferId
 from hhd_protocol.objects import Ref
 from hhd_protocol.statements import Record as Ownership
+from hhd_protocol.statements import Role
 
 if TYPE_CHECKING:
     from hhd.node.handoff_admission import Fit
@@ -88,6 +89,13 @@ def insist_on_target(store: Store, me: Identity, to: DeviceId) -> None:
     member = members(store, me).get(to)
     if member is None or not member.full:
         raise RefusedError("Only a device of yours that is paired, and full, can be handed a session.")
+
+
+def insist_on_asker(store: Store, me: Identity, peer: DeviceId) -> None:
+    """Raise RefusedError where `peer` may not ask for a session to move, or whether it could: it only stores."""
+    member = members(store, me).get(peer)
+    if member is None or member.now not in (Role.FULL, Role.CONTROLLER):
+        raise RefusedError("A device that only stores may not ask this; nothing was changed.")
 
 
 def owner_of(store: Store, me: Identity, session: SessionId) -> DeviceId:

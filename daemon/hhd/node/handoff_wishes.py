@@ -1,4 +1,4 @@
-"""What a person wants of a handoff, at the source, at another device, or only to know whether it could be."""
+"""What a person wants of a handoff, at the source or at another device."""
 
 from __future__ import annotations
 
@@ -16,13 +16,11 @@ from hhd.node.handoff_turns import Turns
 from hhd.node.handoff_ways import Ways
 from hhd.node.refused import short
 from hhd_protocol import handoff
-from hhd_protocol.handoff import Admit, Please, Probe, RefuseOffer, Side, Stage, Told
+from hhd_protocol.handoff import Please, Side, Stage, Told
 from hhd_protocol.ids import DeviceId, SessionId, TransferId
 
 REPLY_SECONDS = 15.0
 """After the release, for the target to say that it took it; then who watches is told what to do."""
-PROBE_SECONDS = 20.0
-"""For the other device to look whether a session could run there."""
 
 
 class Wishes:
@@ -30,7 +28,6 @@ class Wishes:
 
     def __init__(self, ways: Ways, turns: Turns) -> None:
         self._ways, self._turns = ways, turns
-        self._probes: dict[TransferId, asyncio.Future[Admit | RefuseOffer]] = {}
         self._asked: dict[TransferId, asyncio.Queue[Moved]] = {}
 
     async def wish(
@@ -111,50 +108,6 @@ class Wishes:
             if not released:
                 about = handoff.Abort(transfer=transfer, session=session, why="The person who asked for it left.")
                 self._ways.soon(self._ways.send(owner, about))
-
-    async def probe(self, session: SessionId, owner: DeviceId, target: DeviceId) -> Moved:
-        """Ask a device whether a session could run there; raises RefusedError where it could not."""
-        if owner != self._ways.me:
-            raise RefusedError("Ask that on the device that has the session; nothing was changed.")
-        self._ways.insist_on_link(target)
-        transfer, chosen = TransferId(os.urandom(16)), self._ways.workers.chosen(session)[1]
-        offer = await self._ways.read(
-            lambda control: handoff_steps.offer_of(control.store, control.me, session, transfer, chosen)
-        )
-        future = self._probes[transfer] = asyncio.get_running_loop().create_future()
-        try:
-            probe = Probe(
-                transfer=transfer, session=session, hhd=offer.hhd, token=offer.token, head=offer.head, needs=offer.needs
-            )
-            await self._ways.send(target, probe)
-            async with asyncio.timeout(PROBE_SECONDS):
-                answer = await future
-        except TimeoutError:
-            raise RefusedError(f"{self._ways.names(target)} did not answer; nothing was changed.") from None
-        finally:
-            del self._probes[transfer]
-        if isinstance(answer, RefuseOffer):
-            raise RefusedError(f"{answer.why} {answer.way}".strip() + " Nothing was changed.")
-        where = f", into {answer.where}" if answer.where else ""
-        return Moved(
-            transfer=transfer.hex(),
-            session=session.hex(),
-            stage="admitted",
-            sentence=f"It could go to {self._ways.names(target)}{where}.",
-            notes=answer.notes,
-            over=True,
-            continuity="nothing was sent",
-            ownership="this device has it",
-        )
-
-    def is_of_probe(self, message: Admit | RefuseOffer) -> bool:
-        """Whether it answers a probe; then who asked has it."""
-        future = self._probes.get(message.transfer)
-        if future is None:
-            return False
-        if not future.done():
-            future.set_result(message)
-        return True
 
     def told(self, message: Told) -> None:
         """The device that was asked to hand a session on says how it stands."""

@@ -18,6 +18,8 @@ from hhd.node.control import ControlService
 from hhd.node.handoff_again import Again
 from hhd.node.handoff_going import DEADLINE_SECONDS, now_ms
 from hhd.node.handoff_heard import Heard
+from hhd.node.handoff_inquiries import CHANNEL as INQUIRY
+from hhd.node.handoff_inquiries import Inquiries
 from hhd.node.handoff_ports import Peering, Running, Syncing
 from hhd.node.handoff_progress import moved
 from hhd.node.handoff_turns import Turns
@@ -50,8 +52,10 @@ class Handoffs:
         self._wishes = Wishes(self._ways, self.turns)
         self._again = Again(self._ways, self.turns)
         self.on_change, self.on_stage = self.turns.on_change, self.turns.on_stage
-        heard = Heard(self._ways, self.turns, self._wishes, self._ready)
+        self._inquiries = Inquiries(self._ways, self._ready)
+        heard = Heard(self._ways, self.turns, self._wishes, self._inquiries, self._ready)
         peers.serve(CHANNEL, heard.serve)
+        peers.serve(INQUIRY, self._inquiries.serve)
         peers.on_linked(heard.linked)
 
     # As a part
@@ -103,8 +107,8 @@ class Handoffs:
         """Hand the session `name` to the device `to` ("here": this one), from whichever device has it; tell each step.
 
         `cancel_running`: an effect that runs is cancelled, not waited for. `dry_run`: only ask whether it could run
-        there. `deadline_ms`: until it is given up, 0 for ten minutes. Who leaves before the release gives it up.
-        Raises RefusedError, with nothing changed.
+        there, and move nothing. `deadline_ms`: until it is given up, 0 for ten minutes. Who leaves before the release
+        gives it up. Raises RefusedError, with nothing changed.
         """
         await self._ready.wait()
         deadline_ms = min(deadline_ms or int(DEADLINE_SECONDS * 1000), HANDOFF_DEADLINE_MS_MAX)
@@ -112,7 +116,7 @@ class Handoffs:
         if owner == target:
             raise RefusedError(f"Session {short(session)} is there already; nothing was changed.")
         if dry_run:
-            yield await self._wishes.probe(session, owner, target)
+            yield await self._inquiries.could_go(session, owner, target)
             return
         if owner != self._ways.me:
             async for step in self._wishes.asked_of(session, owner, target, cancel_running, deadline_ms):

@@ -183,6 +183,17 @@ class Probe(Aside):
 
 
 @dataclass(frozen=True, kw_only=True)
+class Inquire(Aside):
+    """Could the session that you have go to the device `to`? Nothing moves for it; `told` answers it.
+
+    Said on a channel of its own alone (the spec, Inquiries): on the one of handoffs it breaks the rules.
+    """
+
+    kind = "inquire"
+    to: DeviceId
+
+
+@dataclass(frozen=True, kw_only=True)
 class Please(Aside):
     """A person at this device wants the session that you have at the device `to`."""
 
@@ -233,7 +244,7 @@ class Begun(Aside):
     notes: tuple[str, ...] = ()
 
 
-AnyAside = Probe | Please | Told | Rehearse | Rehearsed | Begun
+AnyAside = Probe | Inquire | Please | Told | Rehearse | Rehearsed | Begun
 
 
 def _name(kind: type[AnyMessage | AnyAside]) -> str:
