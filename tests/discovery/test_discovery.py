@@ -82,9 +82,34 @@ def test_two_hear_one_another_with_port_and_address_and_hear_of_changes_and_of_t
         laptop.pairing = True
         laptop.discovery.say_again()
         await desktop.until(lambda: any(one[0].tags == laptop.tags and one[0].pairing for one in desktop.heard))
-        assert len(desktop.names(laptop.tags)) == 1
+        names = desktop.names(laptop.tags)
+        assert len(names) == 2 and said[0].nonce in desktop.left  # What a name says never changes.
         first.cancel()
-        await desktop.until(lambda: said[0].nonce in desktop.left)
+        await desktop.until(lambda: names <= set(desktop.left))
+
+    run(test)
+
+
+def test_a_code_that_is_closed_and_opened_again_at_once_is_heard_as_open_by_who_listened_all_the_while() -> None:
+    async def test(tasks: asyncio.TaskGroup) -> None:
+        laptop, desktop = Device(*tags()), Device(*tags())
+        start(tasks, laptop, desktop)
+
+        def shows() -> bool:
+            """Whether of what it heard of names that have not gone, the last word of one is that a code is open."""
+            last = {said.nonce: said.pairing for said, _, _ in desktop.heard if said.tags == laptop.tags}
+            return any(pairing for nonce, pairing in last.items() if nonce not in desktop.left)
+
+        for is_open in (True, False, True):  # Each is heard, and the next comes within what RFC 6762 calls recent.
+            laptop.pairing = is_open
+            laptop.discovery.say_again()
+            await desktop.until(lambda is_open=is_open: shows() is is_open)  # type: ignore[misc]
+        for is_open in (False, True, False, True):  # None is waited for.
+            laptop.pairing = is_open
+            laptop.discovery.say_again()
+            await asyncio.sleep(0)
+        told = len(desktop.names(laptop.tags))
+        await desktop.until(lambda: len(desktop.names(laptop.tags)) > told and shows())
 
     run(test)
 
@@ -107,9 +132,8 @@ def test_on_another_network_it_has_another_name_and_on_the_same_one_the_same() -
         start(tasks, laptop, desktop)
         await desktop.until(lambda: bool(desktop.names(laptop.tags)))
         laptop.discovery.begin_anew()  # It woke, where it was.
-        before = len(desktop.heard)
-        laptop.pairing = True
-        await desktop.until(lambda: len(desktop.heard) > before)
+        before = len(laptop.heard)
+        await laptop.until(lambda: len(laptop.heard) > before)
         assert len(desktop.names(laptop.tags)) == 1
         here[0] = (Interface("lo", 1, ("127.0.0.2",)),)
         laptop.discovery.begin_anew()

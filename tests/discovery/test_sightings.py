@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from hhd.discovery.sightings import CHANGE_SECONDS_MIN, INSTANCES_MAX, Heard, Sightings
+from hhd.discovery.sightings import CHANGE_SECONDS_MIN, DEAF_SECONDS, INSTANCES_MAX, Heard, Sightings
 
 
 def said(number: int) -> Heard:
@@ -34,10 +34,19 @@ def test_coming_and_going_is_not_looked_at_more_often() -> None:
     seen = Sightings()
     assert seen.heard("a", said(1), 0.0)
     for step in range(50):
-        seen.gone("a")
+        seen.gone("a", 0.5)
         assert not seen.heard("a", said(step), 0.5)
-    seen.gone("a")
+    seen.gone("a", 0.5)
     assert seen.due(5.0) == [] and seen.deadline() is None
+
+
+def test_what_comes_late_under_a_name_that_said_farewell_is_not_believed() -> None:
+    seen = Sightings()
+    assert seen.heard("a", said(1), 0.0)
+    seen.gone("a", 2.0)
+    assert not seen.heard("a", said(1), 3.2)
+    assert seen.heard("b", said(1), 3.2)
+    assert seen.due(10.0) == [] and seen.heard("a", said(2), 2.0 + DEAF_SECONDS)
 
 
 def test_thousands_of_instances_take_the_room_of_a_few_hundred() -> None:
@@ -45,4 +54,5 @@ def test_thousands_of_instances_take_the_room_of_a_few_hundred() -> None:
     for number in range(10_000):
         assert seen.heard(f"{number}", said(1), number / 10_000)
         seen.heard(f"{number}", said(2), number / 10_000)
+        seen.gone(f"x{number}", number / 10_000)
     assert len(seen) == INSTANCES_MAX and len(seen.due(100.0)) <= INSTANCES_MAX

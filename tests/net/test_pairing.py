@@ -9,7 +9,7 @@ import re
 import subprocess
 import sys
 import threading
-from collections.abc import Iterator
+from collections.abc import Generator, Iterator
 
 import pytest
 from tests.net.clocks import Clock
@@ -19,7 +19,9 @@ from tests.net.paired import SECONDS, at, linked, pair, peers, until
 from tests.transports.devices import certificate_of, device_named
 
 from hhd.app import peering
+from hhd.discovery.discovery import Discovery, Ears
 from hhd.identity.certificates import peer_device
+from hhd.node.answers.pairing import PairingStep
 from hhd.transports.link import Channel, Link, LinkError
 from hhd.transports.stream import Own
 from hhd.transports.tcp import TcpTransport
@@ -158,12 +160,93 @@ def test_an_expired_code_a_declined_one_and_one_whose_command_ended_let_nobody_i
             until(lambda: Command(desktop, code, "--host", laptop.ip4).ended() == 3)
 
             shower, code = shown(laptop)
-            guesser = Command(desktop, code, "--host", laptop.ip4)
+            guesser = Command(desktop, code)
             assert words(shower) == words(guesser)
             guesser.answer("y")
             shower.answer("n")
             assert (shower.ended(), guesser.ended()) == (3, 3)
             assert alone(desktop) and peers(laptop).keys() == {"phone"}
+
+
+@pytest.mark.long
+def test_a_code_is_found_after_it_was_closed_and_opened_again_at_once_and_after_a_wake(lab: LabMaker) -> None:
+    with lab("laptop", "phone", "desktop", "router", "middle") as net:
+        laptop, desktop, router = net["laptop"], net["desktop"], net["router"]
+        pair(net, "laptop", "phone")  # So it is announced also while no code is open.
+        pair(net, "desktop", "router")  # So it listens all the while, and looks for nobody whom it misses.
+        clock = Clock(laptop)
+        with laptop.daemon(**clock.environment), desktop.daemon(), router.daemon(), Listener(net["middle"]) as listener:
+            until(lambda: both_linked_to_one(desktop, router))
+            for wakes in (False, True):
+                shower, _ = opened(laptop)
+                until(lambda: listener.shown)
+                if wakes:
+                    clock.sleep(2)
+                shower.close()
+                until(lambda: not listener.shown)  # The desktop hears the same.
+                shower, code = opened(laptop)
+                guesser = Command(desktop, code)
+                assert guesser.ended() == 3 and "Both devices are in groups" in guesser.said  # It was found.
+                shower.close()
+            assert peers(laptop).keys() == {"phone"} and peers(desktop).keys() == {"router"}
+
+
+def opened(host: Host) -> tuple[Generator[PairingStep, None, None], str]:
+    """A code that is open on a host, asked for in this process: a command would take longer to begin."""
+    with at(host):
+        steps = peering.pair_show("full")
+        return steps, next(steps).code
+
+
+class Listener:
+    """What is heard on a host's network of who shows a code."""
+
+    def __init__(self, host: Host) -> None:
+        self._host, self._pairing = host, dict[bytes, bool]()
+        self._end = asyncio.Event()
+
+    @property
+    def shown(self) -> bool:
+        """Whether somebody shows one now."""
+        return any(self._pairing.values())
+
+    def __enter__(self) -> Listener:
+        self._ended = self._host.start(asyncio.run, self._listen())
+        return self
+
+    def __exit__(self, *_: object) -> None:
+        self._loop.call_soon_threadsafe(self._end.set)
+        self._ended.result(SECONDS)
+
+    async def _listen(self) -> None:
+        self._loop = asyncio.get_running_loop()
+        ears = Ears(
+            heard=lambda said, port, addresses: self._pairing.update({said.nonce: said.pairing}),
+            gone=lambda nonce: self._pairing.update({nonce: False}),
+            moved=lambda found: None,
+        )
+        discovery = Discovery(said=lambda name, filler: None, ears=ears, random=os.urandom)
+        listening = asyncio.ensure_future(discovery.run())
+        await self._end.wait()
+        listening.cancel()
+        await asyncio.gather(listening, return_exceptions=True)
+
+
+class Shower:
+    """A code that is open on a host, asked for in this process: a command would take longer to begin."""
+
+    def __init__(self, host: Host) -> None:
+        self._host = host
+        with at(host):
+            self._steps = peering.pair_show("full")
+            self.code = next(self._steps).code
+
+    def words(self) -> str:
+        """What it shows once somebody typed the code."""
+        return "  ".join(next(self._steps).words)
+
+    def close(self) -> None:
+        self._steps.close()
 
 
 def test_a_man_in_the_middle_of_pairing_gets_nothing_and_one_who_only_forwards_cannot_harm(lab: LabMaker) -> None:

@@ -78,7 +78,21 @@ def test_who_shows_a_code_is_known_until_it_does_not_any_more_and_a_crowd_is_bou
     desktop.hears(said._replace(pairing=False))
     assert desktop.beacon.showing == {}
     for number in range(100):
-        desktop.hears(said._replace(nonce=number.to_bytes(8, "big")))
+        desktop.beacon._heard(said._replace(nonce=number.to_bytes(8, "big")), 4711, (f"192.0.2.{number}",))
     assert len(desktop.beacon.showing) == SHOWING_MAX
     desktop.beacon._gone((3).to_bytes(8, "big"))
     assert len(desktop.beacon.showing) == SHOWING_MAX - 1 and desktop.gone
+
+
+def test_a_device_that_shows_a_code_under_another_name_is_one_device_though_its_farewell_was_lost() -> None:
+    laptop, desktop = Device("laptop"), Device("desktop")
+    laptop.beacon.pairing_changed(True)
+    said = laptop.says()
+    assert said is not None
+    desktop.hears(said)
+    desktop.hears(said._replace(nonce=b"another1"))
+    assert list(desktop.beacon.showing) == [b"another1"]
+    desktop.hears(said._replace(nonce=b"another2", pairing=False))  # What it said before, heard late.
+    assert list(desktop.beacon.showing) == [b"another1"]
+    desktop.beacon._heard(said._replace(nonce=b"elsewher"), 4711, ("192.0.2.8",))
+    assert len(desktop.beacon.showing) == 2  # Two that are at two places are two.

@@ -17,6 +17,7 @@ from hhd.node.dialling import (
     FIRST_WAIT_SECONDS,
     FIXED_MAX,
     HEARD_MAX,
+    NAMES_MAX,
     STABLE_SECONDS,
     STAGGER_SECONDS,
     WAIT_SECONDS_MAX,
@@ -144,6 +145,22 @@ def test_a_place_that_is_not_announced_any_more_is_forgotten() -> None:
     assert machine.places(DESKTOP) == [OFFICE]
     machine.gone(ONE)
     assert machine.places(DESKTOP) == [] and machine.deadline() is None
+
+
+def test_a_place_is_there_as_long_as_one_of_its_names_is_though_the_old_one_is_heard_late() -> None:
+    machine = laptop(DESKTOP)
+    machine.heard(DESKTOP, ONE, [HOME], 0.0)
+    machine.heard(DESKTOP, TWO, [HOME], 1.0)
+    machine.heard(DESKTOP, ONE, [HOME], 2.0)
+    machine.gone(ONE)
+    assert machine.places(DESKTOP) == [HOME]
+    machine.gone(TWO)
+    assert machine.places(DESKTOP) == []
+    for number in range(100):
+        machine.heard(DESKTOP, number.to_bytes(8, "big"), [HOME], 3.0)
+    for number in range(100 - NAMES_MAX, 100):
+        machine.gone(number.to_bytes(8, "big"))
+    assert machine.places(DESKTOP) == []
 
 
 def test_a_place_that_once_worked_or_was_fixed_outlives_what_a_network_says() -> None:

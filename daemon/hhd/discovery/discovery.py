@@ -63,13 +63,14 @@ class Discovery:
         self._anew = self._resay = False
         self._mdns: Mdns | None = None
         self._name = self._filler = b""
+        self._told: Announcement | None = None
         self._calm_at = 0.0
         self._sightings = Sightings()
         self._timer: asyncio.TimerHandle | None = None
         self._sieve = Sieve(asyncio.get_running_loop().time)
 
     def say_again(self) -> None:
-        """What is to be announced changed."""
+        """What is to be announced may have changed."""
         self._resay = True
         self._poked.set()
 
@@ -121,24 +122,35 @@ class Discovery:
             return
         if found != self.interfaces or self._mdns is None or anew:
             moved = found != self.interfaces
-            self._rename(found)
+            renamed = self._renamed()
+            if not self._name or not _lasting(found) & _lasting(self.interfaces):
+                self._rename()  # On another network, who watches both must not see the same device.
             self.interfaces = found
             if moved:
                 self._ears.moved(found)
-            await self._restart()
+            await self._restart(farewell=renamed)
             self._calm_at = asyncio.get_running_loop().time() + RESTART_SECONDS_MIN
-        elif resay:
+        elif resay and self._renamed():
             await self._announce()
 
-    def _rename(self, found: tuple[Interface, ...]) -> None:
-        """Take another name if this is another network: who watches both must not see the same device."""
-        if not self._name or not _lasting(found) & _lasting(self.interfaces):
-            self._name, self._filler = self._random(NONCE_BYTES), self._random(TAG_BYTES * PADDED_TO)
+    def _renamed(self) -> bool:
+        """Whether something else is to be said than what was said last, which then takes another name.
 
-    async def _restart(self) -> None:
+        Who listens keeps what a name said, takes nothing for new that it knows already, and may hear an old answer
+        late (RFC 6762, sections 6 and 10.2): a name whose word changes back and forth would be misunderstood.
+        """
+        if self._said(self._name, self._filler) == self._told:
+            return False
+        self._rename()
+        return True
+
+    def _rename(self) -> None:
+        self._name, self._filler = self._random(NONCE_BYTES), self._random(TAG_BYTES * PADDED_TO)
+
+    async def _restart(self, *, farewell: bool) -> None:
         before, self._mdns, self.trouble = self._mdns, None, ""
         if before is not None:
-            await before.close(farewell=False)
+            await before.close(farewell=farewell)
         if not self._multicast:
             return
         if not self.interfaces:
@@ -159,7 +171,8 @@ class Discovery:
 
     async def _announce(self) -> None:
         if self._mdns is not None:
-            await self._mdns.announce(self._said(self._name, self._filler), self.port)
+            self._told = self._said(self._name, self._filler)
+            await self._mdns.announce(self._told, self.port)
 
     def _heard(self, label: str, said: Heard) -> None:
         now = asyncio.get_running_loop().time()
@@ -186,7 +199,7 @@ class Discovery:
         self._set_timer()
 
     def _gone(self, label: str) -> None:
-        self._sightings.gone(label)
+        self._sightings.gone(label, asyncio.get_running_loop().time())
         if len(label) == 2 * NONCE_BYTES:
             try:
                 self._ears.gone(bytes.fromhex(label))

@@ -53,6 +53,7 @@ class Mdns:
         self._info: AsyncServiceInfo | None = None
         self._asking: dict[str, asyncio.Task[None]] = {}
         self._saying: set[asyncio.Future[None]] = set()
+        self._said_last: asyncio.Future[None] | None = None
 
     async def browse(self) -> None:
         """Begin to listen, and ask who is there; raises OSError."""
@@ -68,17 +69,17 @@ class Mdns:
         )
 
     async def announce(self, said: Announcement | None, port: int) -> None:
-        """Announce this instead of what was announced; None: nothing."""
+        """Announce this, under another name, instead of what was announced; None: nothing."""
         before = self._info
         self._info = info = None if said is None else self._service(said, port)
-        if before is not None and (info is None or info.name != before.name):
+        if self._said_last is not None:
+            self._said_last.cancel()  # Each word is said several times: none after the farewell.
+        if before is not None:
             self._while_open(await self._zeroconf.async_unregister_service(before))
-            before = None
-        if info is not None and before is not None:
-            self._while_open(await self._zeroconf.async_update_service(info))
-        elif info is not None:
+        if info is not None:
             # The name is random: nobody has to be asked whether it is free.
-            self._while_open(await self._zeroconf.async_register_service(info, cooperating_responders=True))
+            saying = await self._zeroconf.async_register_service(info, cooperating_responders=True)
+            self._said_last = self._while_open(saying)
 
     async def close(self, *, farewell: bool) -> None:
         """End; with `farewell`, others are told that this device is gone."""
@@ -91,10 +92,11 @@ class Mdns:
                 self._zeroconf.async_send(self._zeroconf.generate_service_broadcast(self._info, 0))
         self._zeroconf.close()
 
-    def _while_open(self, saying: object) -> None:
-        task = asyncio.ensure_future(saying)  # type: ignore[call-overload]
+    def _while_open(self, saying: object) -> asyncio.Future[None]:
+        task: asyncio.Future[None] = asyncio.ensure_future(saying)  # type: ignore[call-overload]
         self._saying.add(task)
         task.add_done_callback(self._said)
+        return task
 
     def _said(self, task: asyncio.Future[None]) -> None:
         self._saying.discard(task)

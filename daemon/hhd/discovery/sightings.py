@@ -9,6 +9,9 @@ INSTANCES_MAX = 256
 CHANGE_SECONDS_MIN = 1.0
 """Between two looks at one instance; what it said in between is looked at when that is over, the last of it only."""
 
+DEAF_SECONDS = 3.0
+"""To a name that said farewell: no name is used again, but an answer made before may come up to 1.2 s late."""
+
 
 class Heard(NamedTuple):
     """What an instance said last, as it came."""
@@ -24,9 +27,12 @@ class Sightings:
     def __init__(self) -> None:
         self._looked: dict[str, float] = {}
         self._waiting: dict[str, Heard] = {}
+        self._left: dict[str, float] = {}
 
     def heard(self, label: str, said: Heard, now: float) -> bool:
-        """Take in what `label` said; True if it is to be looked at now, else `due` gives it later."""
+        """Take in what `label` said; True if it is to be looked at now, else `due` gives it later, if at all."""
+        if now - self._left.get(label, float("-inf")) < DEAF_SECONDS:
+            return False
         before = self._looked.get(label)
         if before is not None and now - before < CHANGE_SECONDS_MIN:
             self._waiting[label] = said
@@ -46,9 +52,13 @@ class Sightings:
         """Return when something is due next; None: nothing waits."""
         return min((self._looked[label] + CHANGE_SECONDS_MIN for label in self._waiting), default=None)
 
-    def gone(self, label: str) -> None:
+    def gone(self, label: str, now: float) -> None:
         """It said that it is gone; when it was looked at last stays known, so that coming and going changes nothing."""
         self._waiting.pop(label, None)
+        self._left.pop(label, None)
+        self._left[label] = now
+        if len(self._left) > INSTANCES_MAX:
+            del self._left[next(iter(self._left))]
 
     def _look(self, label: str, now: float) -> None:
         self._looked.pop(label, None)

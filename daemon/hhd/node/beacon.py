@@ -103,8 +103,11 @@ class Beacon:
     def _heard(self, said: Announcement, port: int, addresses: tuple[str, ...]) -> None:
         places = [Place(address, port) for address in addresses]
         self.showing.pop(said.nonce, None)
-        if said.pairing and len(self.showing) < SHOWING_MAX:
-            self.showing[said.nonce] = places
+        if said.pairing:
+            for nonce in [nonce for nonce, there in self.showing.items() if set(there) & set(places)]:
+                del self.showing[nonce]  # One device under its last name, of which no farewell was heard.
+            if len(self.showing) < SHOWING_MAX:
+                self.showing[said.nonce] = places
         device = announcement.announcer(said, self._keys)
         if device is not None:
             self._told.heard(device, said.nonce, places)

@@ -25,6 +25,8 @@ COURTESY_SECONDS = 0.1
 A handshake takes less on any network at home; that both dial now and then costs one link that is given up."""
 DIALS_MAX = 4
 """Under way to one device."""
+NAMES_MAX = 4
+"""Of one place: a device that changed its name within seconds may be heard under the last one once more."""
 HEARD_MAX = 8
 """Places of one device that were heard of, the last ones. What a person fixed, or once worked, they never push out."""
 LINKED_MAX = 4
@@ -80,7 +82,8 @@ class _Try:
     """What became of dialling one device at one place."""
 
     source: Source
-    nonce: bytes = b""
+    names: tuple[bytes, ...] = ()
+    """Under which it was announced and that have not gone, the last ones."""
     at: float
     failures: int = 0
 
@@ -114,19 +117,20 @@ class Dialling:
             self._members[device] = _Member(tries={})
 
     def heard(self, device: DeviceId, nonce: bytes, places: Iterable[Place], now: float) -> None:
-        """A member announced these places under the name `nonce`, which is new whenever it started anew."""
+        """A member announced these places under the name `nonce`, new whenever it has something else to say."""
         member = self._members.get(device)
         if member is None:
             return
         wait = COURTESY_SECONDS if self._me > device else 0.0
         said = list(dict.fromkeys(places))[:HEARD_MAX]
         for place, one in list(member.tries.items()):
-            if one.source is Source.HEARD and one.nonce == nonce and place not in said:
-                del member.tries[place]
+            if place not in said:
+                self._unnamed(member, place, one, nonce)
         for place in said:
             known = member.tries.pop(place, None)
-            if known is None or known.nonce != nonce:
-                known = _Try(source=Source.HEARD if known is None else known.source, nonce=nonce, at=now + wait)
+            if known is None or nonce not in known.names:
+                source, names = (Source.HEARD, ()) if known is None else (known.source, known.names)
+                known = _Try(source=source, names=(*names, nonce)[-NAMES_MAX:], at=now + wait)
             member.tries[place] = known  # What was heard last stands last.
         self._trim(member)
 
@@ -134,8 +138,15 @@ class Dialling:
         """Who announced itself as `nonce` said that it is not there any more."""
         for member in self._members.values():
             for place, one in list(member.tries.items()):
-                if one.source is Source.HEARD and one.nonce == nonce:
-                    del member.tries[place]
+                self._unnamed(member, place, one, nonce)
+
+    @staticmethod
+    def _unnamed(member: _Member, place: Place, one: _Try, nonce: bytes) -> None:
+        """It is not announced under this name any more, and forgotten if that was all that spoke for it."""
+        if nonce in one.names:
+            one.names = tuple(name for name in one.names if name != nonce)
+            if not one.names and one.source is Source.HEARD:
+                del member.tries[place]
 
     def known(self, device: DeviceId, places: Iterable[Place], now: float) -> None:
         """A member was linked at these places once."""

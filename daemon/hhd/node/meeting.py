@@ -184,10 +184,11 @@ class Meeting:
         loop = asyncio.get_running_loop()
         await self._peers.listening()
         until = loop.time() + FIND_SECONDS
-        while not showing and loop.time() < until:
-            await asyncio.sleep(0.1)
-        if showing:
-            await asyncio.sleep(MORE_SECONDS)
+        while loop.time() < until:
+            was_showing = bool(showing)
+            await asyncio.sleep(MORE_SECONDS if was_showing else 0.1)
+            if was_showing and showing:  # Not the one alone that was closed meanwhile: another may follow it.
+                break
         places = list(showing.values())
         if len(places) == 1:
             return places[0]
