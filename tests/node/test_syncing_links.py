@@ -43,6 +43,9 @@ class Wire:
     async def receive(self) -> bytes:
         return await self.coming.get()
 
+    def receive_more(self) -> bytes | None:
+        return None
+
     async def lives(self, attend: Callable[[Link], Awaitable[None]]) -> None:
         """As `Links.keep`: attended to until it ends, and cancelled then."""
         attending = asyncio.ensure_future(attend(cast(Link, self)))

@@ -14,7 +14,7 @@ import contextlib
 import logging
 import time
 from collections import Counter
-from collections.abc import Callable
+from collections.abc import Callable, Iterator, Sequence
 
 from hhd.base.errors import UserError
 from hhd.identity.key import Identity
@@ -46,6 +46,8 @@ LOOK_SHARE = 20
 """Of its own time, a look takes at most the twentieth part."""
 NOTE_SECONDS = 2.0
 """How often what was learnt of other devices is written down for lists: a crash takes no more than that of it."""
+TOGETHER_MAX, TOGETHER_BYTES = 64, 512 * 1024
+"""Messages of one peer that came and are taken together, at most; beyond a first one that may have a megabyte."""
 COALESCE_SECONDS = 30.0
 """How long content waits on battery or a metered network: then it goes together."""
 
@@ -289,7 +291,8 @@ class Syncing:
         while (raw := await channel.receive()) is not None:
             way = await self._way_of(link)
             way.heard = time.monotonic()
-            await self.act(lambda raw=raw, way=way: self._heard(way, raw))  # type: ignore[misc]
+            raws = [raw, *_here_already(channel, TOGETHER_MAX - 1, TOGETHER_BYTES - len(raw))]
+            await self.act(lambda raws=raws, way=way: self._heard(way, raws))  # type: ignore[misc]
 
     async def _way_of(self, link: Link) -> Way:
         """Return the way of a link: its first word may be here before this side attends to it."""
@@ -299,9 +302,9 @@ class Syncing:
             await self._attended.wait()  # Where it never comes, another link has taken its place, and it ends.
         return way
 
-    def _heard(self, way: Way, raw: bytes) -> Out:
-        """Take a message; what came over a link that another one has replaced is no answer to what is asked now."""
-        return self._engine.heard(way.link.peer, raw) if self._is_current(way) else Out()
+    def _heard(self, way: Way, raws: Sequence[bytes]) -> Out:
+        """Take messages; what came over a link that another one has replaced is no answer to what is asked now."""
+        return self._engine.heard(way.link.peer, *raws) if self._is_current(way) else Out()
 
     # The engine
 
@@ -327,13 +330,18 @@ class Syncing:
             return  # The daemon ends.
         error = acting.exception()
         if isinstance(error, UserError):
-            self.trouble = f"Something was not synced, and is tried again: {error}"
-            log.warning("something was not synced: %s", error)
+            self._note_trouble(str(error))
             return
         if error is not None:
             raise error
-        self.trouble = ""
-        self._carry(acting.result())
+        out = acting.result()
+        self._note_trouble(out.trouble)
+        self._carry(out)
+
+    def _note_trouble(self, why: str) -> None:
+        self.trouble = f"Something was not synced, and is tried again: {why}" if why else ""
+        if why:
+            log.warning("something was not synced: %s", why)
 
     def _carry(self, out: Out) -> None:
         for peer, raw in out.messages:
@@ -423,3 +431,10 @@ class Syncing:
         """Return by device the newest checkpoint of a session that it has, content and all, as far as it said."""
         await self._ready.wait()
         return await self._lane.do(lambda: self._engine.acknowledged(session))
+
+
+def _here_already(channel: Channel, most: int, bytes_most: int) -> Iterator[bytes]:
+    """Yield messages that a peer sent and that wait to be taken."""
+    while most > 0 and bytes_most > 0 and (raw := channel.receive_more()) is not None:
+        most, bytes_most = most - 1, bytes_most - len(raw)
+        yield raw

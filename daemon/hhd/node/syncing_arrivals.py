@@ -5,6 +5,7 @@ from __future__ import annotations
 import logging
 from collections import Counter
 from contextlib import nullcontext
+from dataclasses import replace
 from functools import partial
 
 from hhd.base.errors import UserError
@@ -19,7 +20,7 @@ from hhd_protocol.errors import FormatError
 from hhd_protocol.ids import DeviceId, ObjectName, SessionId, Sha256
 from hhd_protocol.objects import SealedObject, object_name
 from hhd_protocol.sync.events import Arrived, Hold, Tick
-from hhd_protocol.sync.messages import MODULE, OBJECT, Absent, Part, Rebuild
+from hhd_protocol.sync.messages import MODULE, OBJECT, Absent, Part, Rebuild, Statements
 
 log = logging.getLogger(__name__)
 
@@ -122,27 +123,37 @@ class Arrivals:
         self._flush_if_due(peer)
 
     def take_recipe(self, peer: DeviceId, message: Rebuild) -> None:
-        """An object came as the difference to its parent; raises FormatError."""
+        """An object that was asked for came as the difference to its parent; raises FormatError."""
         raw = self._held.recipes.rebuilt(message)
-        name, wants = message.name, self._talk.machine.wants
-        wanted = wants.asked(name) == peer
         if raw is None:
-            self._talk.send(peer, Absent(objects=(name,)))  # In this direction: send whole ones from now on.
-            wants.again(name)
-            self._talk.feed(Tick())
+            self.not_made(peer, message)
             return
-        if wanted:
-            self._objects[name] = raw, peer
-            self._bytes += len(raw)
-            self.flush()
-        elif len(self._eager) < EAGER_OBJECTS_MAX and sum(map(len, self._eager.values())) < EAGER_BYTES_MAX:
-            self._eager[name] = raw
+        self._objects[message.name] = raw, peer
+        self._bytes += len(raw)
+        self.flush()
 
-    def eager(self) -> tuple[bytes, ...]:
-        """Return the objects that were made out of recipes for a checkpoint to come, and forget them."""
-        found = tuple(self._eager.values())
+    def make(self, message: Rebuild) -> bool:
+        """Make an object for a checkpoint to come; False where it cannot be made here. Raises FormatError."""
+        raw = self._held.recipes.rebuilt(message)
+        if raw is None:
+            return False
+        if len(self._eager) < EAGER_OBJECTS_MAX and sum(map(len, self._eager.values())) < EAGER_BYTES_MAX:
+            self._eager[message.name] = raw
+        return True
+
+    def not_made(self, peer: DeviceId, message: Rebuild) -> None:
+        """An object cannot be made of its recipe here: the peer is to send whole ones from now on."""
+        self._talk.send(peer, Absent(objects=(message.name,)))  # In this direction.
+        self._talk.machine.wants.again(message.name)
+        self._talk.feed(Tick())
+
+    def with_made(self, message: Statements) -> Statements:
+        """Return a message with the objects that were made out of recipes for it, and forget those."""
+        if not self._eager:
+            return message
+        made = tuple(self._eager.values())
         self._eager.clear()
-        return found
+        return replace(message, objects=(*message.objects, *made))
 
     def drop(self) -> None:
         """Forget the objects that came and are not kept: there is no room for them."""

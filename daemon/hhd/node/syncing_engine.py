@@ -12,9 +12,9 @@ from __future__ import annotations
 
 import logging
 from collections.abc import Callable, Mapping
-from dataclasses import replace
 from typing import Protocol
 
+from hhd.base.errors import UserError
 from hhd.identity.key import Identity
 from hhd.node.members import note_others
 from hhd.node.syncing_arrivals import FULL, Arrivals
@@ -28,6 +28,7 @@ from hhd.node.syncing_recipes import Recipes
 from hhd.node.syncing_serving import Serving
 from hhd.node.syncing_statements import StatementsIn
 from hhd.node.syncing_talk import Counted, Talk
+from hhd.node.syncing_together import Together
 from hhd.store.errors import FullStoreError
 from hhd.store.store import Store
 from hhd_protocol.errors import FormatError
@@ -86,7 +87,7 @@ class Engine:
         self._arrivals = Arrivals(
             self._held, self._talk, begun, self._statements, self._letters, session_bytes_max=session_bytes_max
         )
-
+        self._together = Together(self._held, self._talk, self._statements, self._arrivals, self._wrong)
         self.freshness = Freshness(self.machine, self._held.index)
 
     # What stands behind it
@@ -178,18 +179,34 @@ class Engine:
         self.note_freshness()
         return self._happens(happenings.Lost(peer=peer))
 
-    def heard(self, peer: DeviceId, raw: bytes) -> Out:
-        """A message came, on either channel."""
+    def heard(self, peer: DeviceId, *raws: bytes) -> Out:
+        """Messages came that waited together, on either channel; statements among them are kept together."""
+        out = Out()
+        for raw in raws:
+            out.join(self._heard(peer, raw))
+        return out.join(self._settled(peer))
+
+    def _heard(self, peer: DeviceId, raw: bytes) -> Out:
         if peer not in self.machine.peers:
             return Out()
         self._talk.of(peer).received += len(raw)
         try:
             message = decode_message(raw)
         except FormatError as error:
-            return self._happens(happenings.Broke(peer=peer, why=str(error)))
+            return self._settled(peer).join(self._happens(happenings.Broke(peer=peer, why=str(error))))
         if isinstance(message, Absent) and any(self.recipes.was_given(name) for name in message.objects):
             self.recipes.refused.add(peer)
-        return self._happens(happenings.Heard(peer=peer, message=message))
+        before = Out() if self._waits(peer, message) else self._settled(peer)
+        return before.join(self._happens(happenings.Heard(peer=peer, message=message)))
+
+    def _waits(self, peer: DeviceId, message: Message) -> bool:
+        """Whether a message is taken together with what came before it and comes after it."""
+        asked = isinstance(message, Rebuild) and self.machine.wants.asked(message.name) == peer
+        return isinstance(message, Statements | Rebuild) and not asked
+
+    def _settled(self, peer: DeviceId) -> Out:
+        """What came is taken, before anything else happens."""
+        return self._collected(lambda: self._together.settle(peer))
 
     def noticed(self, session: SessionId) -> Out:
         """Somebody on this device added to a session."""
@@ -297,8 +314,11 @@ class Engine:
 
     def _happens(self, event: Event) -> Out:
         """Give the machine an event, do what it says, and return what is left to do for who has the network."""
+        return self._collected(lambda: self._talk.feed(event))
+
+    def _collected(self, act: Callable[[], None]) -> Out:
         try:
-            out = self._talk.happens(event)
+            out = self._talk.collected(act)
         finally:
             self._held.trim()
         self.freshness.touched(out.changed)
@@ -345,24 +365,31 @@ class Engine:
                     if peer in self.machine.peers and session not in self.machine.peers[peer].left_out:
                         self._keys.tell_keys(peer, session, again=True)
                 case Statements():
-                    made = self._arrivals.eager()
-                    self._statements.take(
-                        peer, replace(message, objects=(*message.objects, *made)) if made else message
-                    )
-                    self._arrivals.sweep()
+                    self._together.add(message)
                 case Part():
                     self._arrivals.take(peer, message)
-                case Rebuild():
-                    self._arrivals.take_recipe(peer, message)
+                case Rebuild(name=name):
+                    if self.machine.wants.asked(name) == peer:
+                        self._arrivals.take_recipe(peer, message)
+                    else:
+                        self._together.add(message)
                 case Begin():
                     self._serving.go_on_with(peer, message)
                 case Had():
                     self._keys.had(message)
                 case _:
                     self._talk.feed(happenings.Broke(peer=peer, why="it says what has no place in sync"))
-        except FullStoreError as error:
-            log.warning("sync: nothing more is taken: %s", error)
-            self._arrivals.drop()
-            self._talk.feed(happenings.Hold(why=FULL))
-        except FormatError as error:
-            self._talk.feed(happenings.Broke(peer=peer, why=str(error)))
+        except (FullStoreError, FormatError) as error:
+            self._wrong(peer, error)
+
+    def _wrong(self, peer: DeviceId, error: UserError | FormatError) -> None:
+        """What a peer gave was not taken: it breaks the rules, or the store cannot keep it now."""
+        match error:
+            case FormatError():
+                self._talk.feed(happenings.Broke(peer=peer, why=str(error)))
+            case FullStoreError():
+                log.warning("sync: nothing more is taken: %s", error)
+                self._arrivals.drop()
+                self._talk.feed(happenings.Hold(why=FULL))
+            case _:
+                self._talk.out.trouble = str(error)

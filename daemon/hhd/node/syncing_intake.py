@@ -7,7 +7,8 @@ not kept. Everything else that verifies is kept, whatever it means: competing he
 from __future__ import annotations
 
 import logging
-from collections.abc import Callable, Iterable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from contextlib import contextmanager
 from dataclasses import dataclass, field, replace
 
 from hhd.identity.key import Identity
@@ -74,6 +75,19 @@ class Taken:
     outlived: bool = False
     refused: int = 0
 
+    def then(self, later: Taken) -> Taken:
+        """Return what this and one that came after it come to together; none of them a removal."""
+        assert self.session == later.session and not any(one.removed or one.outlived for one in (self, later))
+        return Taken(
+            session=self.session,
+            revision=later.revision,
+            fresh={**self.fresh, **later.fresh},
+            durable=tuple(dict.fromkeys([*self.durable, *later.durable])),
+            whole=tuple(dict.fromkeys([*self.whole, *later.whole])),
+            fenced=self.fenced or later.fenced,
+            refused=self.refused + later.refused,
+        )
+
 
 class Intake:
     """Takes into `store` what comes for the device `me`."""
@@ -82,6 +96,26 @@ class Intake:
         self._store, self._me, self._content = store, me, content
         self._known = Judged(store, me)
         self._outliving = Outliving()
+        self._unlisted: dict[SessionId, tuple[View, bool]] | None = None
+        """What lists are to show of sessions, where it is written at the end of a transaction."""
+
+    @contextmanager
+    def together(self) -> Iterator[None]:
+        """Within, what is taken becomes durable at the end, all of it or nothing; lists are written once a session."""
+        outlived = self._outliving.copy()
+        try:
+            with self._store.transaction():
+                self._unlisted = {}
+                yield
+                for session, (view, changed) in self._unlisted.items():
+                    syncing_listing.show(self._store, session, view, changed=changed)
+        except BaseException:
+            self._outliving = outlived
+            self.forget()
+            self._content.forget()
+            raise
+        finally:
+            self._unlisted = None
 
     # Keys
 
@@ -141,8 +175,10 @@ class Intake:
                         store.objects.put(raw)
                 of = self._known.group()
                 taken, now = self._keep(peer, session, kept, payloads, before)
-        except BaseException:
+        except BaseException as error:
             self._known.drop(session)
+            if not isinstance(error, NoKeys):  # Else nothing was looked at.
+                self._content.forget()
             raise
         if now is None:
             self._known.drop(session)
@@ -195,7 +231,7 @@ class Intake:
         durable = [one.id for one in signed if one.id not in held | refused]
         whole = [id for id in made if id not in held]
         whole += [CheckpointId(id) for id in let_go if store.record(id)]
-        syncing_listing.show(store, session, now.view, changed=bool(made))
+        self._list(session, now.view, changed=bool(made))
         return (
             Taken(
                 session=session,
@@ -208,6 +244,14 @@ class Intake:
             ),
             now,
         )
+
+    def _list(self, session: SessionId, view: View, *, changed: bool) -> None:
+        """Show in lists what a session came to: now, or once all is taken that is taken together."""
+        if self._unlisted is None:
+            syncing_listing.show(self._store, session, view, changed=changed)
+        else:
+            before = self._unlisted.get(session)
+            self._unlisted[session] = view, changed or (before is not None and before[1])
 
     def content(
         self, session: SessionId, bare: Iterable[CheckpointId], first: Callable[[], None] = lambda: None
@@ -372,6 +416,8 @@ class Intake:
         stones = [one for one in fresh if isinstance(one.body, TombstoneBody)]
         for one in stones:
             store.statements.add(session, one.raw)
+        if self._unlisted is not None:
+            self._unlisted.pop(session, None)
         if self.has_session(session):
             try:
                 with store.advance(session):

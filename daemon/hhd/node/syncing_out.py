@@ -13,7 +13,8 @@ class Out:
 
     `messages`: to send, in order. `content`: peers for whom `next_part` has something. `cuts`: links to end, with the
     reason. `answered`: who answered since this device woke. `fenced`, `changed`: sessions that this device may not
-    advance any more, and those that are otherwise here.
+    advance any more, and those that are otherwise here. `trouble`: why something was not done, in words; it is tried
+    again.
     """
 
     messages: list[tuple[DeviceId, bytes]] = field(default_factory=list)
@@ -23,6 +24,7 @@ class Out:
     fenced: set[SessionId] = field(default_factory=set)
     changed: set[SessionId] = field(default_factory=set)
     acknowledged: set[SessionId] = field(default_factory=set)
+    trouble: str = ""
 
     def join(self, other: Out) -> Out:
         """Put what another one says behind this; return this."""
@@ -33,4 +35,5 @@ class Out:
         self.fenced |= other.fenced
         self.changed |= other.changed
         self.acknowledged |= other.acknowledged
+        self.trouble = other.trouble or self.trouble
         return self

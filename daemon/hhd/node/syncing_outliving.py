@@ -21,6 +21,12 @@ class Outliving:
     def __init__(self) -> None:
         self._of: dict[SessionId, Signed] = {}
 
+    def copy(self) -> Outliving:
+        """Return what is kept in mind now."""
+        made = Outliving()
+        made._of.update(self._of)
+        return made
+
     def along(self, session: SessionId, known: Collection[StatementId], fresh: Iterable[Signed]) -> list[Signed]:
         """Return `fresh`, and behind it what is kept in mind of the session, unless it is there or in `known`."""
         found = list(fresh)

@@ -32,18 +32,27 @@ class StatementsIn:
 
     def take(self, peer: DeviceId, message: Statements) -> None:
         """Take statements, with the objects that came along."""
-        for raw in message.objects:
-            SealedObject(raw)
+        self.insist_on_objects(message)
         own: list[Fresh] = []
         try:
             taken = self._held.intake.statements(peer, message, lambda: self.catch_up(message.session, own))
         except NoKeys:
-            self._stashed.append((peer, message))
-            self._talk.send(peer, AskKeys(session=message.session))
+            self.wait_for_keys(peer, message)
             return
         for raw in message.objects:
             self._talk.feed(Arrived(name=object_name(raw), source=peer))
         self.took(taken, peer, own)
+
+    @staticmethod
+    def insist_on_objects(message: Statements) -> None:
+        """Raise FormatError unless what came along are sealed objects."""
+        for raw in message.objects:
+            SealedObject(raw)
+
+    def wait_for_keys(self, peer: DeviceId, message: Statements) -> None:
+        """Set a message aside until the keys of its session come, and ask for those."""
+        self._stashed.append((peer, message))
+        self._talk.send(peer, AskKeys(session=message.session))
 
     def keys_came(self, session: SessionId) -> None:
         """Take what waited for the keys of a session."""

@@ -32,9 +32,13 @@ class Talk:
 
     def happens(self, event: Event) -> Out:
         """Give the machine an event, do what it says, and return what is left to do for who has the network."""
+        return self.collected(lambda: self.feed(event))
+
+    def collected(self, act: Callable[[], None]) -> Out:
+        """Return what is left to do of all that `act` feeds to the machine."""
         outer, self.out = self.out, Out()
         try:
-            self.feed(event)
+            act()
             return self.out
         finally:
             self.out = outer

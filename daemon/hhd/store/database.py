@@ -182,6 +182,34 @@ class Database:
             self._inside.close()
 
     @contextlib.contextmanager
+    def part(self) -> Iterator[None]:
+        """A part of a transaction that is undone alone where it fails: the rest may still become durable.
+
+        Unless SQLite undid all of it (`is_lost`).
+        """
+        assert self._depth, "a part of no transaction"
+        before = {table: list(change) for table, change in self._changes.items()}
+        with translated(self.folder):
+            self._connection.execute("SAVEPOINT part")
+        try:
+            yield
+        except BaseException:
+            if self._connection.in_transaction:
+                with translated(self.folder):
+                    self._connection.execute("ROLLBACK TO part")
+                    self._connection.execute("RELEASE part")
+            self._changes = before
+            self.undone()
+            raise
+        with translated(self.folder):
+            self._connection.execute("RELEASE part")
+
+    @property
+    def is_lost(self) -> bool:
+        """Whether SQLite undid the transaction in hand, as it may where the disk is full: nothing is to be written."""
+        return bool(self._depth) and not self._connection.in_transaction
+
+    @contextlib.contextmanager
     def unfolded(self) -> Iterator[None]:
         """A transaction within leaves the log as it is, however long: whoever commits next folds it, or `fold_some`.
 
@@ -243,7 +271,7 @@ class Database:
 
     def write(self, statement: str, *values: object) -> int:
         """Change something within a transaction; return how many rows changed."""
-        assert self._depth, "a write outside a transaction"
+        assert self._depth and self._connection.in_transaction, "a write outside a transaction"
         with translated(self.folder):
             return self._connection.execute(statement, values).rowcount
 

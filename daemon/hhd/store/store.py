@@ -163,6 +163,10 @@ class Store:
         """What is written within becomes durable together at its end, or is not kept at all."""
         return self.database.transaction()
 
+    def part(self) -> AbstractContextManager[None]:
+        """Within a transaction: what is written within is undone alone where it fails."""
+        return self.database.part()
+
     def snapshot(self) -> AbstractContextManager[None]:
         """What is read within belongs to one moment."""
         return self.database.snapshot()

@@ -101,6 +101,14 @@ class StreamChannel:
                 await self._receiver
             finally:
                 self._receiver = None
+        return self._next()
+
+    def receive_more(self) -> bytes | None:
+        """See `Channel.receive_more`."""
+        assert self._receiver is None, "somebody waits for the next message of this channel"
+        return self._next() if self._incoming else None
+
+    def _next(self) -> bytes:
         message, cost = self._incoming.popleft()
         self._taken += cost
         if self._taken >= CREDIT_BYTES and not self._ended_there:

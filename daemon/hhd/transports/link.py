@@ -72,6 +72,9 @@ class Channel(Protocol):
     async def receive(self) -> bytes | None:
         """Return the next message, None once the peer ended the channel and all was read; raises LinkError."""
 
+    def receive_more(self) -> bytes | None:
+        """Return the next message if it is here already, else None; in the order of `receive`, nobody being in that."""
+
     async def close(self) -> None:
         """Say that nothing more is sent, after all that was, and want nothing more; twice is harmless."""
 
