@@ -255,6 +255,23 @@ class LinkContract:
 
         self.on_link(test)
 
+    def test_what_came_already_is_taken_without_waiting_in_the_same_order(self) -> None:
+        async def test(two: Linked) -> None:
+            here, there = await two.channel()
+            assert there.receive_more() is None
+            for number in range(40):
+                await here.send(b"%d" % number)
+            found: list[bytes | None] = []
+            while len(found) < 40:
+                found.append(await there.receive())
+                while (more := there.receive_more()) is not None:
+                    found.append(more)
+            assert found == [b"%d" % number for number in range(40)]
+            await here.close()
+            assert await there.receive() is None and there.receive_more() is None
+
+        self.on_link(test)
+
     def test_a_channel_carries_both_ways_and_both_ends_open_some(self) -> None:
         async def test(two: Linked) -> None:
             here, there = await two.channel("group")

@@ -16,14 +16,15 @@ from tests.protocol.mutate import mutated_bytes
 from tests.store.conftest import Memory
 
 from hhd.store.check import Check
-from hhd_protocol import lineage
+from hhd.store.log_writer import LogWriter
+from hhd_protocol import lineage, logs
 from hhd_protocol.bodies import CheckpointBody, IntentBody, TakeoverBody
 from hhd_protocol.codec import encode
 from hhd_protocol.compression import compress
 from hhd_protocol.crypto import content_id
 from hhd_protocol.ids import CheckpointId, Incarnation, ObjectName, PageId, SessionId, Sha256, StatementId
 from hhd_protocol.logs import LogHead, encode_head
-from hhd_protocol.objects import object_name, seal_object
+from hhd_protocol.objects import Ref, SealedObject, object_name, seal_object
 from hhd_protocol.sync import decode_message, encode_message
 from hhd_protocol.sync.messages import (
     OBJECT,
@@ -243,6 +244,29 @@ def test_of_what_comes_along_only_what_a_checkpoint_with_it_brings_is_kept(mallo
     mallory.says(Statements(session=mallory.session, entries=entries, objects=(stray, brought)))
     objects = mallory.alice["laptop"].store.objects
     assert objects.has(object_name(brought)) and not objects.has(object_name(stray))
+
+
+def test_what_was_looked_at_in_a_message_that_was_refused_does_not_count_as_here(mallory: Mallory) -> None:
+    laptop = mallory.alice["laptop"]
+    family = laptop.store.family(mallory.session)
+    written: list[tuple[Ref, bytes]] = []
+    writer = LogWriter(family, lambda *one: written.append(one), os.urandom, reader=laptop.store.reader(family.id))
+    for words in (b"abc", b"def"):
+        writer.append(words)
+    (first, first_raw), (second, second_raw) = written
+    assert logs.decode_head(SealedObject(second_raw).segment(family.key(family.epoch), 0)).parent == first
+    payloads = [encode([None, {"words": [ref.name, ref.epoch]}, None]) for ref in (first, second)]
+    whole = taken_over(mallory, (first.name,), payloads[0])
+    lying = replace(taken_over(mallory, (second.name,), payloads[1])[1], payload=payloads[0])
+    mallory.says(Statements(session=mallory.session, entries=(*whole, lying), objects=(first_raw,)))
+    assert "another content" in mallory.cut and not laptop.store.objects.has(first.name)
+    mallory.alice.link("laptop", "desktop")
+    standing_on_it = taken_over(mallory, (second.name,), payloads[1])
+    mallory.says(Statements(session=mallory.session, entries=standing_on_it, objects=(second_raw,)))
+    head = lineage.decode(standing_on_it[1].raw).id
+    assert head not in mallory.told_whole() and head not in laptop.store.checkpoint_ids(mallory.session)
+    assert first.name in laptop.engine.machine.wants, "it is asked for"
+    assert not Check(laptop.store).run().findings
 
 
 @pytest.mark.parametrize("number", range(4))

@@ -155,16 +155,28 @@ class Person:
         one = self[name]
         self._do(one, act(one.engine))
 
-    def pump(self, most: int = 1_000_000, *, until: Callable[[], bool] = lambda: False) -> bool:
-        """Carry messages, parts when nothing else waits, until all is quiet (True), or `most` were carried."""
+    def pump(
+        self,
+        most: int = 1_000_000,
+        *,
+        until: Callable[[], bool] = lambda: False,
+        together: Callable[[], int] = lambda: 1,
+    ) -> bool:
+        """Carry messages, parts when nothing else waits, until all is quiet (True), or `most` were carried.
+
+        `together`: how many of those that wait are given to a device at once.
+        """
         for _ in range(most):
             if until():
                 return False
             if not self.wires and not self._parts():
                 return True
             source, target, raw = self.wires.popleft()
+            raws, count = [raw], together()
+            while len(raws) < count and self.wires and self.wires[0][:2] == (source, target):
+                raws.append(self.wires.popleft()[2])
             one = self.devices[target]
-            self._do(one, one.engine.heard(source, raw))
+            self._do(one, one.engine.heard(source, *raws))
         return False
 
     def _parts(self) -> bool:

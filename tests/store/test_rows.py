@@ -6,6 +6,7 @@ import pytest
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
+from hhd.store.check import Check
 from hhd.store.database import ROWS
 from hhd.store.errors import DamagedStoreError
 from hhd.store.rows import ASKED_AT_ONCE
@@ -63,6 +64,39 @@ def test_a_listing_keeps_its_order(store: Store, entries: list[bytes]) -> None:
     with store.transaction():
         store.rows.relist("list", b"s", entries[::-1])
     assert store.rows.listing("list", b"s") == entries[::-1]
+
+
+def test_a_part_of_a_transaction_is_undone_alone_and_what_is_missed_by_is_as_before(store: Store) -> None:
+    kept: list[bytes | None] = [b"before", None, None, b"after"]
+    with store.transaction():
+        store.rows.put("t", b"", b"0", b"before")
+        with pytest.raises(ZeroDivisionError), store.part():
+            store.rows.put("t", b"", b"0", b"otherwise")
+            store.rows.put("t", b"", b"1", b"first")
+            with store.part():
+                store.rows.append("t", b"log", b"inner")
+            store.rows.put("t", b"", b"2", bytes([1 // 0]))
+        with store.part():
+            store.rows.put("t", b"", b"3", b"after")
+        assert not store.database.is_lost
+    assert [store.rows.get("t", b"", b"%d" % key) for key in range(4)] == kept
+    assert store.rows.length("t", b"log") == 0
+    assert store.database.tally(ROWS)[0] == store.database.first("SELECT count(*) FROM rows")[0]  # type: ignore[index]
+    assert not Check(store).run().findings
+
+
+def test_a_transaction_that_sqlite_undid_takes_nothing_more(store: Store) -> None:
+    with pytest.raises(AssertionError, match="outside"), store.transaction():
+        store.rows.put("t", b"", b"0", b"before")
+        with pytest.raises(ZeroDivisionError), store.part():
+            store.database._connection.execute("ROLLBACK")  # As SQLite itself may where the disk is full.
+            raise ZeroDivisionError
+        assert store.database.is_lost
+        store.rows.put("t", b"", b"1", b"after")
+    assert store.rows.get("t", b"", b"0") is store.rows.get("t", b"", b"1") is None
+    with store.transaction():
+        store.rows.put("t", b"", b"1", b"later")
+    assert store.rows.get("t", b"", b"1") == b"later" and not store.database.is_lost
 
 
 def test_lengths_are_padded_and_rows_do_not_swap(store: Store) -> None:

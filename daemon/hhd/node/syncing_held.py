@@ -42,6 +42,12 @@ class Held:
         if self._now is None:
             store, openings = self._open_store(), Openings()
             content = Content(store, openings)
+
+            def undone() -> None:  # What was found whole within a transaction that was undone may not be here.
+                store.families.reread()
+                content.forget()
+
+            store.database.undone = undone
             self.index.opened_anew()
             self._now = _Open(
                 store=store,

@@ -112,7 +112,6 @@ class Intake:
         except BaseException:
             self._outliving = outlived
             self.forget()
-            self._content.forget()
             raise
         finally:
             self._unlisted = None
@@ -175,10 +174,8 @@ class Intake:
                         store.objects.put(raw)
                 of = self._known.group()
                 taken, now = self._keep(peer, session, kept, payloads, before)
-        except BaseException as error:
+        except BaseException:
             self._known.drop(session)
-            if not isinstance(error, NoKeys):  # Else nothing was looked at.
-                self._content.forget()
             raise
         if now is None:
             self._known.drop(session)

@@ -79,7 +79,8 @@ class LettersIn:
             for one, content in list(waiting.items()):
                 try:
                     letter = held.sealed.read(content)
-                    taken = None if letter is None or letter.by == held.me.id else held.intake.letter(letter)
+                    with held.store.part():
+                        taken = None if letter is None or letter.by == held.me.id else held.intake.letter(letter)
                 except (FormatError, NoKeys) as error:
                     log.warning("sync: a letter is not read: %s", error)
                     letter = taken = None

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections import deque
 from collections.abc import Iterable
+from dataclasses import dataclass
 
 from hhd.node.syncing_held import Held
 from hhd.node.syncing_keys import KeysTold
@@ -23,6 +24,21 @@ STATEMENTS_BYTES = 600 * 1024
 """Of statements in one message."""
 EAGER_OBJECTS_MAX = 64
 """Objects that were made again out of recipes and wait for the checkpoint that brings them."""
+EAGER_CHECKPOINTS_MAX, EAGER_IN_ALL_BYTES_MAX = 64, 16 * SYNC_EAGER_BYTES_MAX
+"""Checkpoints that go with what they brought where many were made at once: what is to be sent waits in memory."""
+
+
+@dataclass(frozen=True, kw_only=True)
+class _Small:
+    """What goes along with a checkpoint: `recipes` before it, for the objects that are not in `objects`."""
+
+    objects: list[bytes]
+    recipes: list[Message]
+
+    @property
+    def size(self) -> int:
+        """How many bytes go in the message of the checkpoint."""
+        return sum(map(len, self.objects))
 
 
 class Serving:
@@ -59,22 +75,36 @@ class Serving:
             self._send_found(output, found)
 
     def _send_found(self, output: SendStatements, found: list[Signed]) -> None:
+        """Send statements in order; checkpoints with what they brought, as long as that is small and little in all."""
         peer, session = output.peer, output.session
-        checkpoints = [CheckpointId(one.id) for one in found if isinstance(one.body, CheckpointBody)]
+        eager = output.eager and self.eager
         entries: list[Entry] = []
-        bare: list[CheckpointId] = []
-        objects: list[tuple[ObjectName, CheckpointId]] = []
+        along: list[bytes] = []
+        count = in_all = 0
         for one in in_order(found):
-            entry, brought = self._entry(CheckpointId(one.id), one.raw, isinstance(one.body, CheckpointBody))
-            entries.append(entry)
+            id = CheckpointId(one.id)
+            entry, brought = self._entry(id, one.raw, isinstance(one.body, CheckpointBody))
             if brought is not None:
-                objects += [(name, CheckpointId(one.id)) for name in brought]
-                bare.append(CheckpointId(one.id))
-        along: list[bytes] | None = None
-        if output.eager and self.eager and len(checkpoints) <= 4:
-            along = self._along(peer, session, objects)
-        self._talk.machine.expects_content(peer, session, bare, along=along is not None)
-        self._send_entries(peer, session, entries, along or [])
+                count += 1
+                small = self._small(peer, session, brought, id) if eager and count <= EAGER_CHECKPOINTS_MAX else None
+                in_all += 0 if small is None else small.size
+                eager = small is not None and in_all <= EAGER_IN_ALL_BYTES_MAX  # The next one stands on this one.
+                if small is not None and eager:
+                    full = sum(map(len, along)) + small.size > SYNC_EAGER_BYTES_MAX
+                    if entries and (full or small.recipes):  # A recipe needs the parent, which may be among them.
+                        self._send_entries(peer, session, entries, along)
+                        entries, along = [], []
+                    for recipe in small.recipes:
+                        self._talk.send(peer, recipe)
+                    for raw in small.objects:
+                        self._talk.of(peer).objects_sent[object_name(raw)] += 1
+                    along += small.objects
+                self._talk.machine.expects_content(peer, session, [id], along=eager)
+            elif along and len(entries) >= SYNC_STATEMENTS_MESSAGE_MAX // 2:  # They stay with their checkpoints.
+                self._send_entries(peer, session, entries, along)
+                entries, along = [], []
+            entries.append(entry)
+        self._send_entries(peer, session, entries, along)
 
     def _send_entries(self, peer: DeviceId, session: SessionId, entries: Iterable[Entry], along: list[bytes]) -> None:
         batch: list[Entry] = []
@@ -101,13 +131,13 @@ class Serving:
         entry = Entry(raw=raw, payload=kept.payload.encoded(), thinned=kept.thinned)
         return entry, None if kept.thinned else list(kept.objects)
 
-    def _along(
-        self, peer: DeviceId, session: SessionId, objects: list[tuple[ObjectName, CheckpointId]]
-    ) -> list[bytes] | None:
-        """The objects that go along with the checkpoint that brought them; recipes go before it. None: they do not."""
+    def _small(
+        self, peer: DeviceId, session: SessionId, names: Iterable[ObjectName], brought_by: CheckpointId
+    ) -> _Small | None:
+        """What a checkpoint brought, to go along with it; None where it is too much for that, or not here."""
         found: list[bytes] = []
         recipes: list[Message] = []
-        for name, brought_by in objects:
+        for name in names:
             if (recipe := self._held.recipes.recipe(peer, session, name, brought_by)) is not None:
                 recipes.append(recipe)
                 continue
@@ -115,13 +145,8 @@ class Serving:
             if raw is None:
                 return None
             found.append(raw)
-        if sum(map(len, found)) > SYNC_EAGER_BYTES_MAX or len(recipes) > EAGER_OBJECTS_MAX // 2:
-            return None
-        for one in recipes:
-            self._talk.send(peer, one)
-        for raw in found:
-            self._talk.of(peer).objects_sent[object_name(raw)] += 1
-        return found
+        small = _Small(objects=found, recipes=recipes)
+        return small if small.size <= SYNC_EAGER_BYTES_MAX and len(recipes) <= EAGER_OBJECTS_MAX // 2 else None
 
     # Content
 

@@ -93,6 +93,8 @@ class Together:
                 try:
                     with store.part():
                         self._take_one(peer, batch)
+                except NoKeys:
+                    pass
                 except (UserError, FormatError) as error:
                     if store.database.is_lost:
                         raise
@@ -117,7 +119,7 @@ class Together:
             taken = self._held.intake.statements(peer, message, catch_up)
         except NoKeys:
             batch.without_keys.append(message)
-            return
+            raise
         batch.taken.setdefault(session, []).append(taken)
         batch.brought += map(object_name, message.objects)
 
