@@ -2,17 +2,18 @@
 
 from __future__ import annotations
 
+import json
 import os
 from pathlib import Path
 
 import pytest
-from tests.native.native import FIXTURES, claude_record, lines
+from tests.native.native import FIXTURES, claude_record, lines, read
 
 from hhd.base.box import Box
 from hhd.native import listing
 from hhd.native.homes import Homes, claude_slug, codex_id, pi_folder
 from hhd.native.listing import sessions
-from hhd_protocol.transcript import Harness
+from hhd_protocol.transcript import Harness, Text
 
 ID = "aaaaaaaa-0000-4000-8000-00000000000{}"
 
@@ -124,6 +125,23 @@ def test_the_cache_answers_for_unchanged_files_only(tmp_path: Path, monkeypatch:
     assert len(sessions(homes(tmp_path), cache=elsewhere)) == 1 and len(looked) == 4, "another key reads nothing"
     path.unlink()
     assert sessions(homes(tmp_path), cache=cache) == []
+
+
+def test_a_session_of_whatever_provider_or_of_none_is_listed_and_read(tmp_path: Path) -> None:
+    head, *rest = next((FIXTURES / "captured" / "codex" / "plain").rglob("*.jsonl")).read_bytes().splitlines()
+    for number, provider in enumerate(("openai", "a provider that this device does not know", None)):
+        record = json.loads(head)
+        record["payload"]["id"] = id = ID.format(number)
+        del record["payload"]["model_provider"]
+        if provider is not None:
+            record["payload"]["model_provider"] = provider
+        name = f"rollout-2026-11-29T13-22-0{number}-{id}.jsonl"
+        put(tmp_path / "codex/sessions/2026/11/29" / name, b"\n".join((json.dumps(record).encode(), *rest, b"")))
+    found = sessions(homes(tmp_path))
+    assert len(found) == 3 and not any(card.note for card in found)
+    for card in found:
+        whole = read(Path(card.path))
+        assert whole.header.refused is None and whole.of(Text), card
 
 
 def test_codex_titles_come_from_its_index(tmp_path: Path) -> None:

@@ -56,6 +56,34 @@ def test_a_fixture_converts_with_complete_pairing(source: Path, target: Harness,
     assert os.listdir(manifest.path.parent) == [manifest.path.name]
 
 
+@pytest.mark.parametrize(
+    ("name", "seals"),
+    [
+        ("E11_thinking.claude.jsonl", (b"MK-REDACT",)),
+        ("X08_compacted_replacement.codex.jsonl", (b"gAAAMK-ENC", b"gAAAMK-THOUGHT")),
+    ],
+)
+def test_nothing_that_another_account_has_sealed_comes_along(
+    name: str, seals: tuple[bytes, ...], tmp_path: Path
+) -> None:
+    own = Harness(name.split(".")[1])
+    source = tmp_path / f"11111111-2222-4333-8444-555555555555.{own.value}.jsonl"
+    thought = {"type": "reasoning", "summary": [], "content": None, "encrypted_content": "gAAAMK-THOUGHT"}
+    records = [json.loads(line) for line in (FIXTURES / "edge" / name).read_bytes().splitlines()]
+    if own is Harness.CODEX:  # In a compaction, and beside it.
+        records.append({**records[-1], "type": "response_item", "payload": thought})
+        (folded,) = (one["payload"] for one in records if one["type"] == "compacted")
+        folded["replacement_history"].append({**thought, "encrypted_content": "gAAAMK-THOUGHT-THERE"})
+    source.write_text("".join(json.dumps(one) + "\n" for one in records))
+    for target in Harness:
+        made = converter(tmp_path).convert(source, Wish(target=target, home=tmp_path / target.value, cwd=CWD))
+        assert made.path is not None
+        raw = made.path.read_bytes()
+        assert b"MK-A" in raw
+        assert [seal in raw for seal in seals] == [target is own] * len(seals)
+        assert any(loss.kind is LossKind.THINKING for loss in made.losses) or target is own
+
+
 def test_a_second_conversion_of_an_unchanged_session_writes_nothing(tmp_path: Path) -> None:
     source, wish = SESSIONS[0], Wish(target=Harness.CODEX, home=tmp_path / "home", cwd=CWD)
     first = converter(tmp_path).convert(source, wish)
