@@ -146,12 +146,8 @@ NATIVE: Kinds = {
     ),
     Kind("F6", "a call without its result"): (
         "native/test_fixtures.py::test_every_call_has_exactly_one_result_after_it_and_provenance_points_into_the_file",
-        "native/convert/test_conversion.py::test_a_fixture_converts_with_complete_pairing",
     ),
-    Kind("F7", "a result without its call"): (
-        "native/test_fixtures.py::test_codex_edges_say_what_the_index_says",
-        "native/convert/test_conversion.py::test_a_fixture_converts_with_complete_pairing",
-    ),
+    Kind("F7", "a result without its call"): ("native/test_fixtures.py::test_codex_edges_say_what_the_index_says",),
     Kind("F8", "thinking that another account or provider had signed"): (
         "native/convert/test_conversion.py::test_nothing_that_another_account_has_sealed_comes_along",
     ),
@@ -160,10 +156,10 @@ NATIVE: Kinds = {
     ),
     Kind("F10", "a line that is cut or no JSON blanks the history"): (
         "native/test_damage.py::test_every_kind_of_bad_line_has_its_reason_and_number",
+        "native/test_fixtures.py::test_claude_edges_say_what_the_index_says",
     ),
     Kind("F11", "bytes that are no text spoil the session"): (
         "native/test_fixtures.py::test_claude_edges_say_what_the_index_says",
-        "native/convert/test_conversion.py::test_a_fixture_converts_with_complete_pairing",
     ),
     Kind("F12", "a parent that is not there, after a compaction"): (
         "native/test_fixtures.py::test_claude_edges_say_what_the_index_says",
@@ -182,7 +178,7 @@ NATIVE: Kinds = {
         "native/test_fixtures.py::test_codex_edges_say_what_the_index_says",
     ),
     Kind("F19", "the folder that a session names is gone"): (
-        "cli/test_native_convert.py::test_a_session_of_a_folder_that_cannot_be_needs_another",
+        "cli/test_native_convert.py::test_what_a_client_would_not_open_is_refused_with_the_way_out",
     ),
     Kind("F20", "what lies beside a session is left behind, or credentials go along"): (
         "native/test_archive.py::test_every_captured_session_comes_back_byte_for_byte_with_its_side_folder",
@@ -192,6 +188,7 @@ NATIVE: Kinds = {
         "native/convert/test_conversion.py::test_a_grown_session_updates_its_conversion_and_makes_no_second_one",
     ),
     Kind("F24", "arguments and results of tools are thrown away"): (
+        "native/convert/test_conversion.py::test_arguments_and_results_of_tools_come_along_whole",
         "native/convert/test_any_transcript.py::test_what_is_read_back_is_what_was_meant_and_nothing_is_lost_silently",
     ),
     Kind("F25", "what came back is taken for another session"): (

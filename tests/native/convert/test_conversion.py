@@ -84,6 +84,29 @@ def test_nothing_that_another_account_has_sealed_comes_along(
         assert any(loss.kind is LossKind.THINKING for loss in made.losses) or target is own
 
 
+CALLING = [path for path in SESSIONS if path.name.startswith("X07") or "tools" in str(path) or "multi" in str(path)]
+
+
+@pytest.mark.parametrize("target", Harness)
+@pytest.mark.parametrize("source", CALLING, ids=lambda path: str(path.relative_to(FIXTURES))[-60:])
+def test_arguments_and_results_of_tools_come_along_whole(source: Path, target: Harness, tmp_path: Path) -> None:
+    made = converter(tmp_path).convert(source, Wish(target=target, home=tmp_path / "home", cwd=CWD))
+    assert made.path is not None
+
+    def called(path: Path) -> tuple[list[object], list[str]]:
+        """Arguments as an object each, whichever way they are written; the texts of results."""
+        with open_session(path) as reading:
+            items = [item for item in reading.items() if getattr(item, "live", True)]
+        given = [item.arguments for item in items if isinstance(item, Call)]
+        objects = [json.loads(text) if text.startswith("{") else {"input": text} for text in given]
+        return objects, [parts_text(item.parts) for item in items if isinstance(item, Result)]
+
+    arguments, results = called(source)
+    came, answered = called(made.path)
+    assert arguments and all(one in came for one in arguments)
+    assert all(any(text in there for there in answered) for text in results)
+
+
 def test_a_second_conversion_of_an_unchanged_session_writes_nothing(tmp_path: Path) -> None:
     source, wish = SESSIONS[0], Wish(target=Harness.CODEX, home=tmp_path / "home", cwd=CWD)
     first = converter(tmp_path).convert(source, wish)
