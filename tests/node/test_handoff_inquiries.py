@@ -185,8 +185,8 @@ def test_a_device_that_only_stores_is_told_nothing_and_can_have_nothing_moved(
         to = home.devices["desktop"].me.id
         please = Please(transfer=TransferId(os.urandom(16)), session=session, to=to, deadline_ms=1000)
         heard: list[str] = []
-        wishes = home.sites["tower"].handoffs._wishes
-        with mock.patch.object(wishes, "told", lambda message: heard.append(message.sentence)):
+        askings = home.sites["tower"].handoffs._askings
+        with mock.patch.object(askings, "told", lambda _, message: heard.append(message.sentence)):
             await home.sites["tower"].handoffs._ways.send(laptop.me.id, please)
             await until(lambda: len(heard) == 1)
         assert "only stores" in heard[0]

@@ -15,11 +15,19 @@ from tests.node.test_run import GLOB
 from tests.node.two import Device, devices
 
 from hhd.base.errors import Exit, RefusedError
-from hhd.node import handoff_admission, handoff_again, handoff_steps, handoff_turns, handoff_wishes, sessions
+from hhd.node import (
+    handoff_admission,
+    handoff_again,
+    handoff_asked,
+    handoff_steps,
+    handoff_turns,
+    handoff_wishes,
+    sessions,
+)
 from hhd.node.ended import End
 from hhd.store.errors import FullStoreError
 from hhd_protocol.handoff import Act, Stage, Told
-from hhd_protocol.ids import SessionId
+from hhd_protocol.ids import DeviceId, SessionId
 
 pytestmark = needs_agent
 
@@ -130,12 +138,12 @@ def test_who_asked_from_a_third_device_and_hears_no_more_of_it_is_told_that_it_i
     from tests.node.two import brought
 
     brought(laptop, tower, asking)
-    told, heard = handoff_wishes.Wishes.told, []
+    told, heard = handoff_asked.Askings.told, []
 
-    def until_released(self: handoff_wishes.Wishes, message: Told) -> None:
+    def until_released(self: handoff_asked.Askings, peer: DeviceId, message: Told) -> None:
         if "released" not in heard:
             heard.append(message.stage)
-            told(self, message)
+            told(self, peer, message)
 
     async def go() -> None:
         async with house(three) as home:
@@ -146,7 +154,7 @@ def test_who_asked_from_a_third_device_and_hears_no_more_of_it_is_told_that_it_i
 
     with (
         mock.patch.object(handoff_wishes, "REPLY_SECONDS", 0.2),
-        mock.patch.object(handoff_wishes.Wishes, "told", until_released),
+        mock.patch.object(handoff_asked.Askings, "told", until_released),
     ):
         asyncio.run(go())
     assert heard[-1] == "released"

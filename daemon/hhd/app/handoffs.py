@@ -58,31 +58,62 @@ def _pause(name: str) -> None:
         Asking(link).ask("pause", Rested, name=name)
 
 
-def transfer(name: str, to: str, *, cancel_running: bool, dry_run: bool, deadline_ms: int) -> Iterator[Moved]:
-    """Hand a session on to the device `to` ("here": this one), by the daemon; yield each step, the last one is over.
+class Transfer:
+    """A handoff of a session on to the device `to` ("here": this one), by the daemon. As a context, it ends its link.
 
-    Who leaves it before the session is released gives the handoff up.
+    Who ends that before the session is released gives the handoff up; so does `leave`, which says what became of it.
     """
-    from hhd.app import daemons
-    from hhd.node.answers.handoff import Moved
-    from hhd.node.asking import Asking
 
-    link = sessions.daemon_link()
-    if link is None:
-        daemons.up()
+    def __init__(self, name: str, to: str, *, cancel_running: bool, dry_run: bool, deadline_ms: int) -> None:
+        from hhd.app import daemons
+
+        self._name, self._to, self._cancel_running = name, to, cancel_running
+        self._dry_run, self._deadline_ms = dry_run, deadline_ms
         link = sessions.daemon_link()
-    if link is None:
-        raise RefusedError("No daemon runs here, and sessions are handed on by it: hhd up")
-    with link:
-        yield from Asking(link).stream(
+        if link is None:
+            daemons.up()
+            link = sessions.daemon_link()
+        if link is None:
+            raise RefusedError("No daemon runs here, and sessions are handed on by it: hhd up")
+        self._link = link
+
+    def __enter__(self) -> Transfer:
+        return self
+
+    def __exit__(self, *_: object) -> None:
+        self._link.close()
+
+    def steps(self) -> Iterator[Moved]:
+        """Yield each step; the last one is over. A dry run has one."""
+        from hhd.node.answers.handoff import Moved
+        from hhd.node.asking import Asking
+
+        yield from Asking(self._link).stream(
             "transfer",
             Moved,
-            name=name,
-            to=to,
-            cancel_running=cancel_running,
-            dry_run=dry_run,
-            deadline_ms=deadline_ms,
+            name=self._name,
+            to=self._to,
+            cancel_running=self._cancel_running,
+            dry_run=self._dry_run,
+            deadline_ms=self._deadline_ms,
         )
+
+    def leave(self, last: Moved | None) -> Moved:
+        """Give it up, unless it is released, and return how it stands then; `last`: the last step that was seen.
+
+        It is asked over a link of its own: the steps may have been left in the middle of one.
+        """
+        from hhd.node.answers.handoff import Moved
+        from hhd.node.asking import Asking
+
+        link = sessions.daemon_link()
+        if link is None:
+            raise UncertainError("The daemon ended meanwhile. How it stands: hhd transfers")
+        with link:
+            found: Moved = Asking(link).ask(
+                "transfer_abort", Moved, name=self._name, transfer="" if last is None else last.transfer
+            )
+            return found
 
 
 def receive(path: Path) -> Received:

@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING
 import click
 
 from hhd.app import handoffs, syncing
-from hhd.base.errors import Exit, UsageError
+from hhd.base.errors import Exit, RefusedError, UncertainError, UsageError
 from hhd.base.text import visible
 from hhd.cli import progress, telling
 from hhd.cli.telling import JSON, SESSION
@@ -56,7 +56,8 @@ def command(
     """Hand SESSION on to DEVICE ("here": this one), where it goes on: same state, same conversation, same files.
 
     From any of your devices. It is asked first whether it can run there; then its state is brought there while it runs,
-    it is paused, released, and goes on. Ctrl-C before it is released gives it up, and it goes on where it was.
+    it is paused, released, and goes on. Ctrl-C before it is released gives it up, and it goes on where it was; after
+    that it only leaves, and `hhd transfers` shows how it stands.
     """
     if file is not None:
         if cancel_running or dry_run or deadline is not None:
@@ -64,21 +65,50 @@ def command(
         _to_file(session, device, file, force, as_json)
         return
     last: Moved | None = None
-    steps = handoffs.transfer(
+    asked = handoffs.Transfer(
         session, device, cancel_running=cancel_running, dry_run=dry_run, deadline_ms=int((deadline or 0) * 1000)
     )
-    with progress.beside(syncing.gone_over()) if not as_json else contextlib.nullcontext() as line:
-        for moved in steps:
-            last = moved
-            if line is None:
-                telling.as_object(moved)
-            else:
-                line.clear()
-                _tell(moved)
+    with asked:
+        try:
+            with progress.beside(syncing.gone_over()) if not as_json else contextlib.nullcontext() as line:
+                for moved in asked.steps():
+                    last = moved
+                    if line is None:
+                        telling.as_object(moved)
+                    else:
+                        line.clear()
+                        _tell(moved)
+        except KeyboardInterrupt:
+            if dry_run:
+                raise
+            sys.exit(_leave(asked, last, as_json))
     if last is None:
         sys.exit(Exit.UNEXPECTED)
     if last.status:
         sys.exit(last.status)
+
+
+def _leave(asked: handoffs.Transfer, last: Moved | None, as_json: bool) -> int:
+    """Ctrl-C: say whether that undid it, or it goes on without this terminal."""
+    try:
+        now = asked.leave(last)
+    except RefusedError:
+        if last is None or last.over:  # It was not begun, or over just before.
+            raise KeyboardInterrupt from None
+        raise UncertainError("Interrupted. How it stands: hhd transfers") from None
+    if as_json:
+        telling.as_object(now)
+        return now.status if now.over else Exit.UNCERTAIN
+    sentence = visible(now.sentence, one_line=True)
+    if now.stage == "aborted" and now.over:
+        print(f"Given up before it was released: {now.continuity}; {now.ownership}.", file=sys.stderr)
+        return now.status
+    if now.stage == "released" and not now.over:
+        sentence += " Nothing undoes that: it goes on without this terminal, and hhd transfers shows it."
+    print(sentence, file=sys.stderr)
+    if now.over and now.way:
+        print(visible(now.way, one_line=True), file=sys.stderr)
+    return now.status if now.over else Exit.UNCERTAIN
 
 
 def _tell(moved: Moved) -> None:

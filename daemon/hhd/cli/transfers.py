@@ -14,7 +14,10 @@ from hhd.cli.telling import JSON
 @click.option("--all", "with_over", is_flag=True, help="Those that are over, too. [default: the last ten of them]")
 @JSON
 def command(with_over: bool, as_json: bool) -> None:
-    """List the handoffs that this device has or had a part in, newest first: what each did, and what to do next."""
+    """List the handoffs that this device has or had a part in, newest first: what each did, and what to do next.
+
+    Of those between two other devices that were asked for here, the last ones: with what was said of them last.
+    """
     with sessions.control() as control:
         found = control.transfers()
     if not with_over:
@@ -26,10 +29,12 @@ def command(with_over: bool, as_json: bool) -> None:
     if not found:
         telling.lines(["No session was handed on yet: hhd transfer SESSION DEVICE does."])
     for one in found:
-        way = "to" if one.outgoing else "from"
+        way = f"{'to' if one.outgoing else 'from'} {telling.device(one.peer)}"
+        if one.asked_of is not None:
+            way = f"from {telling.device(one.asked_of)} to {telling.device(one.peer)}, asked for here"
         lines = [
-            f"{telling.when(one.at_ms)}  {telling.title(one.title)}  {telling.brief(one.session)} {way} "
-            f"{telling.device(one.peer)}: {one.stage}",
+            f"{telling.when(one.at_ms)}  {telling.title(one.title)}  {telling.brief(one.session)} {way}: "
+            f"{visible(one.stage, one_line=True)}",
             f"  state: {one.continuity}; owner: {visible(one.ownership, one_line=True)}",
         ]
         if one.why:

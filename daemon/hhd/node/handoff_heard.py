@@ -6,10 +6,11 @@ import asyncio
 import time
 from typing import TYPE_CHECKING
 
-from hhd.base.errors import Exit, RefusedError, UserError
+from hhd.base.errors import Exit, RefusedError, RolledBackError, UserError
 from hhd.node import handoff_journal, handoff_steps
 from hhd.node.control import ControlService
 from hhd.node.handing_on import grant_of, verified
+from hhd.node.handoff_asked import LEFT, Askings
 from hhd.node.handoff_going import DEADLINE_SECONDS, Going, kept, now_ms, why_of
 from hhd.node.handoff_inquiries import Inquiries
 from hhd.node.handoff_turns import TAKEN, Turns
@@ -42,7 +43,7 @@ from hhd_protocol.handoff import (
     Told,
     Took,
 )
-from hhd_protocol.ids import DeviceId
+from hhd_protocol.ids import DeviceId, TransferId
 from hhd_protocol.limits import HANDOFF_DEADLINE_MS_MAX
 
 if TYPE_CHECKING:
@@ -52,8 +53,20 @@ if TYPE_CHECKING:
 class Heard:
     """`ready`: set once the journals are read; nothing is heard before."""
 
-    def __init__(self, ways: Ways, turns: Turns, wishes: Wishes, inquiries: Inquiries, ready: asyncio.Event) -> None:
-        self._ways, self._turns, self._wishes, self._inquiries, self._ready = ways, turns, wishes, inquiries, ready
+    def __init__(
+        self,
+        ways: Ways,
+        turns: Turns,
+        *,
+        wishes: Wishes,
+        askings: Askings,
+        inquiries: Inquiries,
+        ready: asyncio.Event,
+    ) -> None:
+        self._ways, self._turns, self._ready = ways, turns, ready
+        self._wishes, self._askings, self._inquiries = wishes, askings, inquiries
+        self.asked: dict[TransferId, DeviceId] = {}
+        """Asked for by other devices, and not begun yet; those of which who asked has left are taken out."""
 
     async def serve(self, channel: Channel, link: Link) -> None:
         """Serve a channel of a member, once the journals are read."""
@@ -75,6 +88,9 @@ class Heard:
             return
         if isinstance(message, Admit | RefuseOffer) and self._inquiries.is_of_probe(peer, message):
             return
+        if isinstance(message, handoff.Abort) and self.asked.get(message.transfer) == peer:
+            del self.asked[message.transfer]
+            return
         going = await self._of(peer, message)
         if going is None:
             return
@@ -83,6 +99,8 @@ class Heard:
         if isinstance(message, Admit):
             going.notes = message.notes
         event = handoff.event_of(message, grant=grant, at_ms=now_ms())
+        if isinstance(message, handoff.Abort) and going.asker == peer:  # A wish of who asked; the target hears of it.
+            event = Event(what=Happening.CANCELLED, why=message.why, at_ms=now_ms())
         if isinstance(message, RefuseOffer):
             going.way, going.refused = message.way, True
         if isinstance(message, Offer) and going.one.stage is Stage.NONE:
@@ -135,9 +153,10 @@ class Heard:
             case Inquire():
                 raise FormatError("a question came on the channel of handoffs, and has one of its own")
             case Please():
+                self.asked[message.transfer] = peer
                 self._ways.soon(self._asked_by(peer, message))
             case Told():
-                self._wishes.told(message)
+                self._askings.told(peer, message)
             case Rehearsed():
                 self._turns.acts.rehearsal.answered(message)
             case Begun():
@@ -174,19 +193,27 @@ class Heard:
             if please.to == self._ways.me:
                 raise RefusedError("It is here already; nothing was changed.")
             deadline_ms = min(please.deadline_ms or int(DEADLINE_SECONDS * 1000), HANDOFF_DEADLINE_MS_MAX)
+            if please.transfer in self._turns.goings:
+                raise RefusedError("That handoff is under way already; nothing was changed.")
             going = await self._wishes.wish(
                 please.session, please.to, please.cancel_running, deadline_ms, please.transfer
             )
+            if please.transfer not in self.asked:
+                del self._turns.goings[please.transfer]
+                raise RolledBackError(f"Given up: {LEFT}")
         except (UserError, OSError) as error:
+            left = isinstance(error, RolledBackError)
             said = Told(
                 transfer=please.transfer,
                 session=please.session,
-                stage=Stage.NONE.value,
-                sentence=why_of(error),
+                stage=(Stage.ABORTED if left else Stage.NONE).value,
+                sentence=handoff.bounded(why_of(error)),
                 over=True,
-                status=int(Exit.REFUSED),
+                status=int(Exit.ROLLED_BACK if left else Exit.REFUSED),
             )
             await self._ways.send(peer, said)
             return
+        finally:
+            self.asked.pop(please.transfer, None)
         going.asker = peer
         await self._turns.happen(going, Event(what=Happening.WISHED, at_ms=now_ms()))

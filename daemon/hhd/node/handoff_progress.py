@@ -69,12 +69,23 @@ def silent(please: Please, owner: str, target: str, released: bool) -> Moved:
     )
 
 
+def quiet(please: Please, last: Moved | None, owner: str, *, linked: bool) -> Moved:
+    """For who asked `owner` for a handoff: nothing more is heard of it for some time; `last`: what was said last."""
+    how = "has said nothing more for some seconds" if linked else "is not connected any more, so nothing is heard of it"
+    return Moved(
+        transfer=please.transfer.hex(),
+        session=please.session.hex(),
+        stage=Stage.NONE.value if last is None else last.stage,
+        sentence=f"{owner} {how}; it goes on without this device, and is waited for here.",
+    )
+
+
 def stated(moved: Moved, owner: str, target: str) -> Moved:
     """How it ended, as `owner` said it to who asked for the handoff, with what became of state and ownership."""
     if moved.stage == Stage.ACKNOWLEDGED.value:
         continuity, ownership = f"all of it arrived on {target}, compared by its digests", f"{target} has it"
     elif moved.stage in (Stage.NONE.value, Stage.ABORTED.value):
-        continuity, ownership = "nothing was changed", f"{owner} kept it"
+        continuity, ownership = "nothing was changed", f"{owner} kept it, and goes on with it"
     else:
         return moved
     return replace(moved, continuity=continuity, ownership=ownership)

@@ -273,6 +273,16 @@ def _grant(store: Store, record: Record, view: View) -> Grant | None:
     return grant if grant is not None and grant.transfer == record.transfer else None
 
 
+def is_released(store: Store, me: Identity, session: SessionId, transfer: TransferId) -> bool:
+    """Whether the record that wins here is the release of the handoff `transfer`."""
+    view = known_of(store, me, session).view
+    signed = None if view.token is None else store.statements.get(session, view.token.id)
+    try:
+        return signed is not None and handing_on.grant_of(signed).transfer == transfer
+    except ValueError:
+        return False
+
+
 def _following(statements: object, token: StatementId, before: StatementId) -> Ownership | None:
     """The record that came right after `before` in the chain of `token`; None where `before` is not in it."""
     at: StatementId | None = token

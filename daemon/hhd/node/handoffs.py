@@ -12,11 +12,12 @@ import asyncio
 from collections.abc import AsyncIterator
 
 from hhd.base.errors import RefusedError
-from hhd.node import handoff_steps, naming
+from hhd.node import handoff_journal, handoff_steps, naming
 from hhd.node.answers.handoff import Moved
 from hhd.node.control import ControlService
 from hhd.node.handoff_again import Again
-from hhd.node.handoff_going import DEADLINE_SECONDS, now_ms
+from hhd.node.handoff_asked import Askings
+from hhd.node.handoff_going import DEADLINE_SECONDS, kept, now_ms
 from hhd.node.handoff_heard import Heard
 from hhd.node.handoff_inquiries import CHANNEL as INQUIRY
 from hhd.node.handoff_inquiries import Inquiries
@@ -28,8 +29,8 @@ from hhd.node.handoff_wishes import Wishes
 from hhd.node.lanes import Lanes
 from hhd.node.refused import short
 from hhd.node.service import Verb
-from hhd_protocol.handoff import Event, Happening, Side, Stage
-from hhd_protocol.ids import DeviceId, SessionId
+from hhd_protocol.handoff import Event, Happening, Side
+from hhd_protocol.ids import DeviceId, SessionId, TransferId
 from hhd_protocol.limits import HANDOFF_DEADLINE_MS_MAX
 
 
@@ -53,7 +54,15 @@ class Handoffs:
         self._again = Again(self._ways, self.turns)
         self.on_change, self.on_stage = self.turns.on_change, self.turns.on_stage
         self._inquiries = Inquiries(self._ways, self._ready)
-        heard = Heard(self._ways, self.turns, self._wishes, self._inquiries, self._ready)
+        self._askings = Askings(self._ways)
+        self._heard = heard = Heard(
+            self._ways,
+            self.turns,
+            wishes=self._wishes,
+            askings=self._askings,
+            inquiries=self._inquiries,
+            ready=self._ready,
+        )
         peers.serve(CHANNEL, heard.serve)
         peers.serve(INQUIRY, self._inquiries.serve)
         peers.on_linked(heard.linked)
@@ -119,7 +128,7 @@ class Handoffs:
             yield await self._inquiries.could_go(session, owner, target)
             return
         if owner != self._ways.me:
-            async for step in self._wishes.asked_of(session, owner, target, cancel_running, deadline_ms):
+            async for step in self._askings.follow(session, owner, target, cancel_running, deadline_ms):
                 yield step
             return
         going = await self._wishes.wish(session, target, cancel_running, deadline_ms)
@@ -135,20 +144,29 @@ class Handoffs:
                 why = "The person who asked for it left before it was released."
                 self._ways.soon(self.turns.happen(going, Event(what=Happening.CANCELLED, why=why, at_ms=now_ms())))
 
-    async def transfer_abort(self, name: str) -> Moved:
-        """Give up the handoff of the session `name`; raises RefusedError where there is none, or it is released."""
+    async def transfer_abort(self, name: str, transfer: str = "") -> Moved:
+        """Give up the handoff of the session `name`, unless it is released; say how it stands then.
+
+        `transfer`: that one alone, in hex. It may have been asked for here, of another device. Raises RefusedError
+        where there is none.
+        """
+        await self._ready.wait()
         session = (await self._ways.store(lambda control: naming.session(control.store, name))).id
-        for going in self.turns.goings.values():
-            if going.session == session and not going.one.over:
+        asked = await self._askings.leave(session, transfer)
+        if asked is not None:
+            return asked
+        for going in list(self.turns.goings.values()):
+            if going.session == session and not going.one.over and transfer in ("", going.transfer.hex()):
                 event = Event(what=Happening.CANCELLED, why="A person gave it up.", at_ms=now_ms())
                 await self.turns.happen(going, event)
-                if going.one.stage is Stage.ABORTED:
-                    return moved(going, self._ways.names(going.peer))
-                raise RefusedError(
-                    f"Session {short(session)} is released already, and nobody can undo that. If the other device "
-                    f"never takes it: hhd takeover {short(session)} --reason TEXT"
-                )
-        raise RefusedError(f"No handoff of session {short(session)} is under way.")
+                return moved(going, self._ways.names(going.peer))
+        record = None
+        if len(transfer) == 32:
+            known = TransferId(bytes.fromhex(transfer))
+            record = await self._ways.read(lambda control: handoff_journal.last(control.store, known))
+        if record is None or record.session != session:
+            raise RefusedError(f"No handoff of session {short(session)} is under way.")
+        return moved(kept(record, self._ways.me), self._ways.names(record.peer))
 
     def _meant(self, control: ControlService, name: str, to: str) -> tuple[SessionId, DeviceId, DeviceId]:
         self._ways.learn_names(control)

@@ -2,14 +2,16 @@
 
 from __future__ import annotations
 
-from hhd.node import handoff_journal, handoff_notes, listing
+from hhd.node import asked_notes, handoff_journal, handoff_notes, listing
 from hhd.node.answers.transferred import Transferred
+from hhd.node.asked_notes import AskedNote
 from hhd.node.devices import Devices
 from hhd.node.handoff_words import GONE, REMOVED
 from hhd.node.refused import short
 from hhd.store.store import Store
 from hhd_protocol.crypto import device_text
 from hhd_protocol.handoff import OVER, Record, Side, Stage
+from hhd_protocol.ids import DeviceId
 
 _CONTINUITY = {
     (Side.SOURCE, Stage.OFFERED): "nothing was sent for it yet",
@@ -24,14 +26,52 @@ _CONTINUITY = {
 
 
 def listed(store: Store, devices: Devices) -> list[Transferred]:
-    """Return every handoff that this device knows of, newest first."""
-    return [told(store, devices, record) for record in handoff_journal.every(store)]
+    """Return every handoff that this device knows of, newest first, and the last ones that it only asked for."""
+    had_part = [told(store, devices, record) for record in handoff_journal.every(store)]
+    known = {one.transfer for one in had_part}
+    asked = [said(store, devices, note) for note in asked_notes.every(store) if note.transfer.hex() not in known]
+    return sorted((*asked, *had_part), key=lambda one: -one.at_ms) if asked else had_part
+
+
+def said(store: Store, devices: Devices, note: AskedNote) -> Transferred:
+    """Say what was said last of a handoff between two other devices that was asked for here."""
+    entry = listing.get(store, note.session)
+    owner, target = _named(devices, note.owner), _named(devices, note.target)
+    continuity, ownership = "what arrived is not known here", f"{owner} had it when it was last heard of"
+    match note.stage:
+        case Stage.NONE.value | Stage.ABORTED.value if note.over:
+            continuity, ownership = "nothing was changed", f"{owner} kept it"
+        case Stage.RELEASED.value:
+            ownership = f"released to {target}"
+        case Stage.ACKNOWLEDGED.value:
+            continuity, ownership = "all of it arrived, compared by its digests", f"{target} has it"
+    return Transferred(
+        transfer=note.transfer.hex(),
+        session=note.session.hex(),
+        title="" if entry is None else entry.title,
+        peer=devices.shown(note.target),
+        outgoing=False,
+        stage="asked for" if note.stage == Stage.NONE.value else note.stage,
+        over=note.over,
+        continuity=continuity,
+        ownership=ownership,
+        why=note.sentence,
+        way=""
+        if note.over
+        else f"that is what {owner} said last; more: hhd transfers there, hhd show {short(note.session)}",
+        at_ms=note.at_ms,
+        asked_of=devices.shown(note.owner),
+    )
+
+
+def _named(devices: Devices, device: DeviceId) -> str:
+    return devices.named(device) or f"device {device_text(device)[:9]}"
 
 
 def told(store: Store, devices: Devices, record: Record) -> Transferred:
     """Say how the handoff of `record` stands."""
     entry = listing.get(store, record.session)
-    peer = devices.named(record.peer) or f"device {device_text(record.peer)[:9]}"
+    peer = _named(devices, record.peer)
     return Transferred(
         transfer=record.transfer.hex(),
         session=record.session.hex(),

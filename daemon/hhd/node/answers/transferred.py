@@ -14,7 +14,8 @@ class Transferred:
     `continuity`: whether the state arrived whole, `ownership`: who holds the token, in a sentence each. `why`: how it
     ended, "" where that is plain. `way`: what to do next, a command or a sentence, "" for nothing. `at_ms`: when it
     came to this stage, by this device's clock. `notes`: what is otherwise at the target than it was, or could not be
-    done there.
+    done there. `asked_of`: the device that it was from, where it was only asked for here; then all of this is what that
+    one said last, and `peer` is the one that it was to.
     """
 
     transfer: str
@@ -30,3 +31,4 @@ class Transferred:
     way: str
     at_ms: int
     notes: tuple[str, ...] = ()
+    asked_of: Device | None = None
