@@ -418,6 +418,26 @@ def test_who_was_far_ahead_and_is_told_again_what_it_has_is_not_taken_for_restor
         assert laptop.store.arrived.had(session, desktop) == {}
 
 
+def test_who_gives_what_the_other_had_already_with_its_content_hears_that_it_has_it(tmp_path: Path) -> None:
+    """Else it waits for that until the next round, five minutes later, and nothing is handed on meanwhile."""
+    with person(tmp_path, "laptop", "desktop") as alice:
+        session = alice.create("laptop")
+        work = Work(alice, "laptop", session, Memory(5))
+        again = []
+        for count in (1, 4, 8):  # As above: no mark of so much new work is known to the other.
+            for _ in range(count):
+                work.step()
+            alice.seen.clear()
+            alice.link("laptop", "desktop")
+            assert alice.pump()
+            again += [one for one in map(decode_message, alice.seen) if isinstance(one, Statements)]
+            for name, other in (("laptop", "desktop"), ("desktop", "laptop")):
+                assert alice[name].engine.fresh(session, alice[other].id), f"{name} waits for what {other} has"
+            alice.restart("laptop")
+        given = [entry.raw for one in again for entry in one.entries]
+        assert len(given) > len(set(given)), "something was given twice"
+
+
 def test_steps_that_are_made_faster_than_they_are_acknowledged_all_bring_their_content(tmp_path: Path) -> None:
     with person(tmp_path, "laptop", "desktop") as alice:
         session = alice.create("laptop")

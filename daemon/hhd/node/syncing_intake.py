@@ -60,9 +60,10 @@ class Taken:
     """What came of it.
 
     `fresh`: statements that are new here. `durable`: what may be acknowledged. `whole`: checkpoints whose content is
-    here from now on. `removed`: the session is gone from here. `fenced`: the owner is another one than before.
-    `outlived`: it is removed here, and what shows that work outlives that came without the record that created it: ask
-    for all of it. `revision`: of the session when this was written.
+    here from now on, or was when they came once more: who gave them waits for that. `removed`: the session is gone from
+    here. `fenced`: the owner is another one than before. `outlived`: it is removed here, and what shows that work
+    outlives that came without the record that created it: ask for all of it. `revision`: of the session when this was
+    written.
     """
 
     session: SessionId
@@ -227,7 +228,9 @@ class Intake:
         held, let_go = now.view.held, held_before - now.view.held
         durable = [one.id for one in signed if one.id not in held | refused]
         whole = [id for id in made if id not in held]
-        whole += [CheckpointId(id) for id in let_go if store.record(id)]
+        again = [one for one in signed if one.id in before.statements and isinstance(one.body, CheckpointBody)]
+        here_already = [*let_go, *(one.id for one in again if one.id not in held)]
+        whole += [CheckpointId(id) for id in here_already if store.record(CheckpointId(id))]
         self._list(session, now.view, changed=bool(made))
         return (
             Taken(
