@@ -7,103 +7,21 @@ import shutil
 import signal
 import time
 from collections.abc import Callable, Iterator
-from dataclasses import dataclass
 from pathlib import Path
 
 import pytest
 from tests.workspace import faults
-from tests.workspace.by_hand import BOX, Pieces, capture, everything, git, looks, repository
+from tests.workspace.by_hand import BOX, everything, looks
+from tests.workspace.scenes import SCENES, Scene, insist, without_history
 
 from hhd.base import beneath
 from hhd.base.errors import UserError
 from hhd.workspace import switcher
 from hhd.workspace.errors import LeftBetween
-from hhd.workspace.materialise import held, materialise, recover
+from hhd.workspace.materialise import held, recover
 from hhd.workspace.pending import Pending, pending_folder
 from hhd.workspace.switch import PUT
 from hhd.workspace.switcher import Switcher
-from hhd_protocol.workspace import Capture
-
-
-@dataclass
-class Scene:
-    """A folder `template`, what it is to become, and how it is done to a copy of it."""
-
-    template: Path
-    wanted: Capture
-    now: Capture | None
-    pieces: Pieces
-    new: tuple[object, ...]
-
-    @property
-    def old(self) -> tuple[object, ...]:
-        return everything(self.template)
-
-    def fresh(self, at: Path) -> Path:
-        for left in (at, *at.parent.glob(f".{at.name}.hhd-*"), *at.parent.glob(".hhd-*")):
-            shutil.rmtree(left, ignore_errors=True)
-        if self.template.exists():
-            shutil.copytree(self.template, at, symlinks=True)
-            if (at / ".git").exists():
-                git(at, "update-index", "-q", "--refresh", check=False)
-        return at
-
-    def act(self, at: Path) -> None:
-        with held(at, BOX) as place:
-            materialise(self.wanted, self.pieces.get, at, place, now=self.now, last=self.now)
-
-
-def _busy(at: Path) -> Path:
-    """A change of every kind: content, mode, link, removal, rename, folder to file, commit, index, operation."""
-    (at / "a.txt").write_text("two\n")
-    git(at, "commit", "-qam", "two")
-    git(at, "checkout", "-q", "-b", "side")
-    (at / "a.txt").write_text("staged\n")
-    git(at, "add", "a.txt")
-    (at / "dir/run").chmod(0o644)
-    (at / "dir/b.txt").unlink()
-    (at / "link").unlink()
-    (at / "link").symlink_to("dir")
-    (at / "gone.txt").unlink()
-    (at / "gone.txt").mkdir()
-    (at / "gone.txt/inner").write_text("untracked\n")
-    (at / "deep/er").mkdir(parents=True)
-    (at / "deep/er/new").write_text("untracked\n")
-    return at
-
-
-def _new_repository(place: Path) -> Scene:
-    pieces = Pieces()
-    source = _busy(repository(place / "source"))
-    return Scene(place / "none", capture(source, pieces), None, pieces, everything(source))
-
-
-def _checkout(place: Path) -> Scene:
-    pieces = Pieces()
-    source, template = _busy(repository(place / "source")), repository(place / "template")
-    git(template, "stash", "list")
-    return Scene(template, capture(source, pieces, depth=None), capture(template, pieces), pieces, everything(source))
-
-
-def _back(place: Path) -> Scene:
-    """The other way: what was untracked goes, what was removed comes back."""
-    pieces = Pieces()
-    template, source = _busy(repository(place / "template")), repository(place / "source")
-    (source / "a.txt").write_text("two\n")
-    git(source, "commit", "-qam", "two")
-    now = capture(template, pieces)
-    return Scene(template, capture(source, pieces), now, pieces, everything(source))
-
-
-def _plain(place: Path) -> Scene:
-    pieces = Pieces()
-    source, template = _busy(repository(place / "source")), repository(place / "template")
-    for at in (source, template):
-        shutil.rmtree(at / ".git")
-    return Scene(template, capture(source, pieces), capture(template, pieces), pieces, everything(source))
-
-
-SCENES = {"new": _new_repository, "checkout": _checkout, "back": _back, "plain": _plain}
 
 
 @pytest.fixture(params=SCENES)
@@ -112,26 +30,6 @@ def scene(request: pytest.FixtureRequest, tmp_path: Path) -> Scene:
     place.mkdir()
     made: Callable[[Path], Scene] = SCENES[request.param]
     return made(place)
-
-
-def _without_history(state: tuple[object, ...]) -> tuple[object, ...]:
-    """What arrives: not the refs, stashes and log of where it came from."""
-    return state[:2]
-
-
-def _insist(scene: Scene, at: Path, old: tuple[object, ...]) -> bool:
-    """The folder is the old (False) or the new (True), and clean of us."""
-    found = everything(at)
-    assert not list(pending_folder().glob("*.sealed"))
-    assert not [left for left in at.parent.rglob("*") if "hhd-" in left.name], "something was left over"
-    assert not list(at.glob(".git/index.lock"))
-    assert not list(at.glob(".git/refs/**/*.lock"))
-    if (at / ".git").exists():
-        git(at, "fsck", "--strict")
-    if found == old:
-        return False
-    assert _without_history(found) == _without_history(scene.new), "neither the old nor the new"
-    return True
 
 
 SHORTER_MAX = 12
@@ -148,15 +46,15 @@ def _kill_everywhere(scene: Scene, tmp_path: Path, step: int) -> None:
     at.parent.mkdir()
     old = everything(scene.fresh(at))
     total = faults.count(lambda: scene.act(at))
-    assert _insist(scene, at, old), "the act itself does nothing"
+    assert insist(scene, at, old), "the act itself does nothing"
     ends = set()
     for number in _sample(total, step):
         scene.fresh(at)
         if not faults.killed(lambda: scene.act(at), number):  # git and the clock make a run a few writes shorter.
-            assert number >= total - SHORTER_MAX and _insist(scene, at, old)
+            assert number >= total - SHORTER_MAX and insist(scene, at, old)
             continue
         assert [one for found in recover(BOX) for one in found.left] == []
-        ends.add(_insist(scene, at, old))
+        ends.add(insist(scene, at, old))
     assert ends == {False, True}
 
 
@@ -182,7 +80,7 @@ def _kill_the_recovery(scene: Scene, tmp_path: Path, step: int, inner: int) -> N
             if not faults.killed(lambda: recover(BOX), again):
                 break
         recover(BOX)
-        _insist(scene, at, old)
+        insist(scene, at, old)
 
 
 def test_killed_while_it_recovers_it_is_still_one_of_them(scene: Scene, tmp_path: Path) -> None:
@@ -209,7 +107,7 @@ def _fill_the_disk(scene: Scene, tmp_path: Path, step: int) -> None:
         else:
             said = None
         recover(BOX)
-        done = _insist(scene, at, old)
+        done = insist(scene, at, old)
         assert done == (said is None) or said == 5, "what it says is not what it did"
 
 
@@ -226,7 +124,7 @@ def test_without_recovery_a_kill_leaves_a_mix(tmp_path: Path) -> None:
     """The control: the harness does kill in the middle of what is visible."""
     place = tmp_path / "scene"
     place.mkdir()
-    scene, at = _checkout(place), tmp_path / "work" / "target"
+    scene, at = SCENES["checkout"](place), tmp_path / "work" / "target"
     at.parent.mkdir()
     old = everything(scene.fresh(at))
     total = faults.count(lambda: scene.act(at))
@@ -235,7 +133,7 @@ def test_without_recovery_a_kill_leaves_a_mix(tmp_path: Path) -> None:
         scene.fresh(at)
         faults.killed(lambda: scene.act(at), number)
         found = everything(at)
-        mixes += found != old and _without_history(found) != _without_history(scene.new)
+        mixes += found != old and without_history(found) != without_history(scene.new)
         recover(BOX)
     assert mixes
 
@@ -251,7 +149,7 @@ def test_where_things_cannot_change_places_it_is_done_in_two_steps(
     at.parent.mkdir()
     old = everything(scene.fresh(at))
     scene.act(at)
-    assert _insist(scene, at, old)
+    assert insist(scene, at, old)
 
 
 def _half_way(scene: Scene, at: Path) -> None:
@@ -271,7 +169,7 @@ def _half_way(scene: Scene, at: Path) -> None:
 def test_what_a_person_saved_after_a_crash_is_left_alone(tmp_path: Path) -> None:
     place = tmp_path / "scene"
     place.mkdir()
-    scene, at = _checkout(place), tmp_path / "work" / "target"
+    scene, at = SCENES["checkout"](place), tmp_path / "work" / "target"
     _half_way(scene, at)
     assert (at / "a.txt").read_text() == "a\n" and not (at / "gone.txt").is_file(), "half-way"
     (at / "a.txt").write_text("mine\n")
@@ -292,12 +190,12 @@ def test_a_disk_that_is_away_at_a_start_is_waited_for(tmp_path: Path, kind: str)
     (tmp_path / "away").rename(at.parent)
     (found,) = recover(BOX)
     assert found.done and not found.left
-    assert _insist(scene, at, ())
+    assert insist(scene, at, ())
 
 
 def test_a_folder_that_was_removed_after_a_crash_stops_nothing(tmp_path: Path) -> None:
     (tmp_path / "scene").mkdir()
-    scene, at = _plain(tmp_path / "scene"), tmp_path / "work" / "target"
+    scene, at = SCENES["plain"](tmp_path / "scene"), tmp_path / "work" / "target"
     _half_way(scene, at)
     shutil.rmtree(at)
     (found,) = recover(BOX)
@@ -336,7 +234,7 @@ def test_what_a_person_saves_while_it_is_taken_back_is_kept_and_what_it_replaced
 ) -> None:
     place = tmp_path / "scene"
     place.mkdir()
-    scene, at = _checkout(place), tmp_path / "work" / "target"
+    scene, at = SCENES["checkout"](place), tmp_path / "work" / "target"
     at.parent.mkdir()
     scene.fresh(at)
     before = {path: look for path, look in looks(at).items() if path != b"a.txt"}

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import contextlib
+import hashlib
 import subprocess
 from pathlib import Path
 
@@ -18,7 +19,9 @@ from hhd.workspace.index_file import (
     UnreadableIndex,
     decode,
     encode,
-    fill,
+    filled,
+    places,
+    seen,
 )
 
 EMPTY = bytes.fromhex("e69de29bb2d1d6434b8b29ae775ad8c2e48c5391")
@@ -74,7 +77,11 @@ def test_what_git_wrote_is_read_and_a_filled_index_is_taken_as_unchanged(reposit
     (repository / ".git/index").write_bytes(bare)
     assert git(repository, "diff-files", "--name-only"), "without a look at the disk git must not trust the entries"
     known = {path: (repository / path.decode()).lstat() for path in paths}
-    (repository / ".git/index").write_bytes(fill(bare, known))
+    whole = bytearray(bare)
+    for at, piece in filled(bare, known, places(bare, known)):
+        whole[at : at + len(piece)] = piece
+    assert len(whole) == len(bare) and decode(whole) != decode(bare)
+    (repository / ".git/index").write_bytes(whole)
     assert git(repository, "diff-files", "--name-only") == b""
 
 
@@ -84,6 +91,30 @@ def test_an_index_in_pieces_is_not_taken_for_a_whole_one(repository: Path) -> No
     git(repository, "update-index", "--split-index")
     with pytest.raises(UnreadableIndex):
         decode((repository / ".git/index").read_bytes())
+
+
+@pytest.mark.parametrize("flags", [0, SKIP_WORKTREE])
+def test_entries_are_filled_where_they_are_and_no_others(tmp_path: Path, flags: int) -> None:
+    """A path is not taken for the end of another one, nor a conflict for the file, nor flags for a name."""
+    paths = [b"a", b"b/a", b"bb", b"c" * 5000, b"d"]
+    entries = [IndexEntry(path=path, mode=0o100644, oid=EMPTY) for path in paths]
+    entries += [IndexEntry(path=b"conflict", mode=0o100644, oid=EMPTY, stage=n) for n in (1, 2, 3)]
+    entries += [IndexEntry(path=b"flagged", mode=0o100644, oid=EMPTY, flags=flags)]
+    raw, look = encode(entries), tmp_path.lstat()
+    known = dict.fromkeys([b"a", b"c" * 5000, b"flagged"], look)
+    at = places(raw, {*known, b"conflict", b"nothing"})
+    assert at.keys() == known.keys()
+    whole = bytearray(raw)
+    for begin, piece in filled(raw, known, at):
+        whole[begin : begin + len(piece)] = piece
+    said = {one.path: seen(look, one.mode) if one.path in known else bytes(40) for one in entries}
+    assert all(one.seen[28:] == said[one.path][28:] for one in decode(bytes(whole)) if one.path in known)
+    assert [one for one in decode(bytes(whole)) if one.path not in known] == [
+        one for one in decode(raw) if one.path not in known
+    ]
+    assert hashlib.sha1(whole[:-20]).digest() == whole[-20:]
+    with pytest.raises(UnreadableIndex):
+        places(raw[:100], {b"a"})
 
 
 @given(st.binary(max_size=200) | st.binary(max_size=200).map(lambda rest: b"DIRC\0\0\0\4\0\0\0\1" + rest))

@@ -14,6 +14,7 @@ from hhd.base.errors import RefusedError, UserError
 from hhd.identity.key import Identity
 from hhd.node import here, listing, sessions
 from hhd.node.looked import Looked
+from hhd.node.readied import Readied
 from hhd.node.workspaces import Applied, Workspaces
 from hhd.store.captures import capture_ref
 from hhd.store.store import Store
@@ -33,13 +34,33 @@ def look(store: Store, me: Identity, session: SessionId, *, called: str = "") ->
     return Workspaces(store=store, me=me).look(session.hex(), mapped, called=called or _called(mapped))
 
 
+def ready(
+    store: Store, me: Identity, session: SessionId, head: CheckpointId, *, called: str, looked: Looked | None
+) -> Readied | None:
+    """Prepare all of `bring` but the switch, for `head`; None where it cannot be, or another head leads here.
+
+    Raises UserError, with nothing left of it.
+    """
+    if sessions.view(store, me, session).main != head or capture_ref(store.checkpoint(head).workspace) is None:
+        return None
+    noted = here.noted(store, session)
+    mapped = None if noted is None else noted.folder
+    return Workspaces(store=store, me=me).ready(session.hex(), mapped, called=called or _called(mapped), looked=looked)
+
+
 def bring(
-    store: Store, me: Identity, session: SessionId, *, called: str = "", looked: Looked | None = None
+    store: Store,
+    me: Identity,
+    session: SessionId,
+    *,
+    called: str = "",
+    looked: Looked | None = None,
+    readied: Readied | None = None,
 ) -> Applied | None:
     """Make the files of the main head of `session` appear, and note where; None where it has none captured.
 
-    `called`: what its folder is called elsewhere. `looked`: what was found in the folder shortly before. Raises
-    UserError, with nothing changed.
+    `called`: what its folder is called elsewhere. `looked`: what was found in the folder shortly before. `readied`:
+    what was prepared there, which the caller drops. Raises UserError, with nothing changed.
     """
     main = sessions.view(store, me, session).main
     if main is None or capture_ref(store.checkpoint(CheckpointId(main)).workspace) is None:
@@ -47,7 +68,7 @@ def bring(
     noted = here.noted(store, session)
     mapped = None if noted is None else noted.folder
     applied = Workspaces(store=store, me=me).bring(
-        session.hex(), mapped, called=called or _called(mapped), looked=looked
+        session.hex(), mapped, called=called or _called(mapped), looked=looked, readied=readied
     )
     with store.transaction():
         note = noted or here.Note(place=None)

@@ -133,9 +133,12 @@ class Acts:
         """The session is this device's: its files appear, in one step, and then it goes on."""
         session, transfer = going.session, going.transfer
         notes, runs = [], True
+        if going.rehearsing is not None:
+            await asyncio.wait([going.rehearsing])
+        called, looked, readied = going.called, going.looked, going.readied
         try:
             brought = await self._ways.store(
-                lambda control: handoff_steps.bring(control.store, control.me, session, going.called, going.looked)
+                lambda control: handoff_steps.bring(control.store, control.me, session, called, looked, readied)
             )
             if brought is not None and brought.instead:
                 log.warn("handoff_files_elsewhere", session=session.hex(), transfer=transfer.hex())
@@ -153,6 +156,7 @@ class Acts:
         begun = Begun(transfer=transfer, session=session, runs=runs, notes=tuple(map(handoff.bounded, notes)))
         await self._ways.send(going.peer, begun)
         going.calm.set()
+        await self.rehearsal.drop_files(going)
         peer = going.peer
         await self._ways.store(lambda control: handoff_steps.opened(control.store, transfer, session, peer, notes))
 
@@ -162,4 +166,7 @@ class Acts:
             self._ways.workers.unready(going.session)
         if (opening := going.busy.get(Act.OPEN)) is not None:
             await asyncio.wait([opening])
+        if going.rehearsing is not None:
+            await asyncio.wait([going.rehearsing])
+        await self.rehearsal.drop_files(going)
         await self._happen(going, Event(what=Happening.CLEANED, at_ms=now_ms()))

@@ -5,8 +5,9 @@ from __future__ import annotations
 import asyncio
 import time
 
+from hhd.base import log
 from hhd.base.errors import UserError
-from hhd.node import handoff_journal, handoff_steps
+from hhd.node import handoff_journal, handoff_steps, unfinished
 from hhd.node.handoff_going import DEADLINE_SECONDS, Going, kept, now_ms
 from hhd.node.handoff_turns import Turns
 from hhd.node.handoff_ways import Ways
@@ -25,7 +26,11 @@ class Again:
         self._ways, self._turns = ways, turns
 
     async def recover(self) -> None:
-        """Put what the journals hold back into memory."""
+        """Put what the journals hold back into memory, and end what a crash left half-way in folders."""
+        try:
+            await asyncio.to_thread(unfinished.ended)
+        except (UserError, OSError) as error:  # It is met again where it matters.
+            log.fault("handoff_unfinished", error)
         for record in await self._ways.store(lambda control: handoff_journal.unfinished(control.store)):
             going = self._turns.goings[record.transfer] = kept(record, self._ways.me)
             going.one = await self._offered_again(going.one)

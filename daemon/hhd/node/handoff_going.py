@@ -15,6 +15,7 @@ from hhd_protocol.objects import Ref
 
 if TYPE_CHECKING:
     from hhd.node.looked import Looked
+    from hhd.node.readied import Readied
 
 DEADLINE_SECONDS = 600.0
 """Until a handoff that is not released yet is given up, unless a person said otherwise."""
@@ -38,6 +39,8 @@ class Going:
     """The program that a process has loaded, and its memory."""
     looked: Looked | None = None
     """At the target: what was found in the folder that its files are to appear in."""
+    readied: Readied | None = None
+    """At the target: its files, prepared where they are to appear."""
     calm: asyncio.Event = field(default_factory=asyncio.Event)
     """Set once the session runs on: what else is to be said of it no longer takes time from that."""
     until: float = 0.0

@@ -8,16 +8,21 @@ from __future__ import annotations
 
 import asyncio
 import time
+from typing import TYPE_CHECKING
 
 from hhd.base import log
 from hhd.base.errors import UserError
 from hhd.node import handoff_steps
 from hhd.node.handoff_going import Going
 from hhd.node.handoff_ways import Ways
+from hhd.node.looked import FRESH_SECONDS
 from hhd_protocol.errors import FormatError
-from hhd_protocol.handoff import UNTAKEN, Rehearse, Rehearsed, Side
+from hhd_protocol.handoff import UNTAKEN, Act, Rehearse, Rehearsed, Side
 from hhd_protocol.ids import CheckpointId, TransferId
 from hhd_protocol.limits import HANDOFF_NEAR_MS
+
+if TYPE_CHECKING:
+    from hhd.node.readied import Readied
 
 ASK_SECONDS = 5.0
 """For the target to make ready: a first checkout of a large repository takes longer, and is then done in the pause."""
@@ -68,7 +73,7 @@ class Rehearsal:
         if before is not None:
             await asyncio.wait([before])
         try:
-            await asyncio.gather(self.load(going, head), self._look(going))
+            await asyncio.gather(self.load(going, head), self._files(going, head, asked))
         except (UserError, OSError, FormatError) as error:  # It is met again, and told, when it counts.
             if asked:
                 log.fault("handoff_rehearsal", error, session=going.session.hex(), transfer=going.transfer.hex())
@@ -86,10 +91,35 @@ class Rehearsal:
             await self._ways.workers.ready(session, head)
         going.loaded, going.program = head, program
 
-    async def _look(self, going: Going) -> None:
-        """See what is in the folder that its files are to appear in."""
+    async def _files(self, going: Going, head: CheckpointId, asked: bool) -> None:
+        """See what is in the folder that its files are to appear in; `asked`: and prepare them there."""
         session, called = going.session, going.called
         if going.looked is None:
             going.looked = await self._ways.read(
                 lambda control: handoff_steps.look(control.store, control.me, session, called)
             )
+        if not asked:
+            return  # The session runs on: its head is another one by the time it comes.
+        await self.drop_files(going)
+        looked = going.looked
+        going.readied = await self._ways.read(
+            lambda control: handoff_steps.ready(control.store, control.me, session, head, called, looked)
+        )
+        if going.one.stage in UNTAKEN:
+            asyncio.get_running_loop().call_later(FRESH_SECONDS, self._stale, going, going.readied)
+        else:
+            await self.drop_files(going)
+
+    def _stale(self, going: Going, readied: Readied | None) -> None:
+        if readied is not None and going.readied is readied and Act.OPEN not in going.busy:
+            self._ways.soon(self.drop_files(going))
+
+    async def drop_files(self, going: Going) -> None:
+        """Leave nothing of files that were prepared."""
+        readied, going.readied = going.readied, None
+        if readied is None:
+            return
+        try:
+            await asyncio.to_thread(readied.drop)
+        except UserError as error:  # The next start does it.
+            log.fault("handoff_files", error, session=going.session.hex(), transfer=going.transfer.hex())

@@ -53,6 +53,7 @@ from hhd_protocol.statements import Role
 if TYPE_CHECKING:
     from hhd.node.handoff_admission import Fit
     from hhd.node.looked import Looked
+    from hhd.node.readied import Readied
     from hhd.node.workspaces import Applied
 
 _OPENED = b"opened"
@@ -313,11 +314,27 @@ def look(store: Store, me: Identity, session: SessionId, called: str) -> Looked 
     return bringing.look(store, me, session, called=called)
 
 
-def bring(store: Store, me: Identity, session: SessionId, called: str, looked: Looked | None = None) -> Applied | None:
+def ready(
+    store: Store, me: Identity, session: SessionId, head: CheckpointId, called: str, looked: Looked | None
+) -> Readied | None:
+    """As `bringing.ready`."""
+    from hhd.node import bringing
+
+    return bringing.ready(store, me, session, head, called=called, looked=looked)
+
+
+def bring(
+    store: Store,
+    me: Identity,
+    session: SessionId,
+    called: str,
+    looked: Looked | None = None,
+    readied: Readied | None = None,
+) -> Applied | None:
     """As `bringing.bring`."""
     from hhd.node import bringing  # With all of workspace: most that a daemon does has no use for it.
 
-    return bringing.bring(store, me, session, called=called, looked=looked)
+    return bringing.bring(store, me, session, called=called, looked=looked, readied=readied)
 
 
 def folder_of(store: Store, session: SessionId) -> Path | None:

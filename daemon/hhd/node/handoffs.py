@@ -86,7 +86,9 @@ class Handoffs:
             await self._again.look_after()
 
     async def stop(self) -> None:
-        """Nothing has to come to rest: each stage is durable."""
+        """Nothing has to come to rest: each stage is durable. What was prepared goes."""
+        for going in list(self.turns.goings.values()):
+            await self.turns.acts.rehearsal.drop_files(going)
 
     def learned(self, session: SessionId) -> None:
         """Statements of a session came: they may decide a handoff."""

@@ -10,7 +10,9 @@ import os
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass, replace
 from pathlib import Path
+from typing import TypedDict
 
+from hhd.base import log
 from hhd.base.errors import RefusedError, UsageError
 from hhd.base.paths import workspaces_folder
 from hhd.base.text import visible, visible_bytes
@@ -18,6 +20,7 @@ from hhd.identity.key import Identity
 from hhd.node import findings, here, naming, sessions, unfinished
 from hhd.node import store as door
 from hhd.node.looked import Looked
+from hhd.node.readied import Readied
 from hhd.store.captures import CaptureReader, capture_ref
 from hhd.store.errors import DamagedStoreError, MissingError, ThinnedError
 from hhd.store.folders import Folders, Seen
@@ -25,12 +28,13 @@ from hhd.store.store import Store
 from hhd.workspace import identity
 from hhd.workspace.capture import capture
 from hhd.workspace.comparing import tree_of
-from hhd.workspace.errors import NotOurs
+from hhd.workspace.errors import NotOurs, Unready
 from hhd.workspace.in_place import same_state
-from hhd.workspace.materialise import held, materialise
+from hhd.workspace.materialise import held, materialise, prepare
 from hhd.workspace.place import find
 from hhd.workspace.states import differences, state
 from hhd.workspace.wanted import Wanted
+from hhd.workspace.written import Written
 from hhd_protocol.crypto import content_id
 from hhd_protocol.ids import CheckpointId, FamilyId, PageId, SessionId
 from hhd_protocol.objects import Ref
@@ -120,6 +124,28 @@ class _Found:
 
 
 @dataclass(frozen=True, kw_only=True)
+class _Given:
+    """What a folder holds `now`, what hhd knows it by; of one where nothing is, a repository to `borrow` from."""
+
+    get: Callable[[PageId], bytes]
+    now: Capture | None = None
+    last: _Found | None = None
+    borrow: Path | None = None
+
+    def about(self, found: _Found) -> _About:
+        """The same for making the capture that was `found` appear there."""
+        last = None if self.last is None else self.last.reader.capture()
+        return {"now": self.now, "last": last, "borrow": self.borrow, "reason": f"hhd: {found.id[:12]}"}
+
+
+class _About(TypedDict):
+    now: Capture | None
+    last: Capture | None
+    borrow: Path | None
+    reason: str
+
+
+@dataclass(frozen=True, kw_only=True)
 class Workspaces:
     """The verbs, on the store of this device; `recovered` says what a crash had left and was ended at the start."""
 
@@ -200,18 +226,27 @@ class Workspaces:
             places=tuple((_where(one), one.line, one.kind) for one in found),
         )
 
-    def apply(self, name: str, folder: Path | None, *, at: str | None = None, looked: Looked | None = None) -> Applied:
+    def apply(
+        self,
+        name: str,
+        folder: Path | None,
+        *,
+        at: str | None = None,
+        looked: Looked | None = None,
+        readied: Readied | None = None,
+    ) -> Applied:
         """Make the capture that `name` means appear in `folder`, or, where that would lose something, in one of ours.
 
         `folder` None: where the person mapped its session, else where hints say that its repository is. `looked`: what
-        was found there shortly before.
+        was found there shortly before. `readied`: what was prepared there; git is let work there again, and what is
+        left of it is the caller's to drop.
         """
         with self.store.shelf.held():  # What is remembered of the folder in the end must still be here.
             found = self._found(name, at)
             wanted = found.reader.capture()
             place = _place(folder or self._guess(found, wanted))
             try:
-                return self._apply(found, wanted, place, "", looked)
+                return self._apply(found, wanted, place, "", looked, readied)
             except NotOurs as error:
                 ours = self._ours(place, found)
                 return self._apply(found, wanted, ours, str(error))
@@ -227,31 +262,75 @@ class Workspaces:
             folder=place, now=now, family=(last or found).family, last=None if last is None else last.reader.ref
         )
 
-    def bring(self, name: str, folder: Path | None, *, called: str, looked: Looked | None = None) -> Applied:
+    def ready(self, name: str, folder: Path | None, *, called: str, looked: Looked | None) -> Readied | None:
+        """Prepare all of `bring` but the switch; None where that can only be done at once. Raises as `bring`, with
+        nothing left of it."""
+        found = self._found(name)
+        place = _place(folder or self._ours(Path(called), found))
+        given = self._given(found, place, looked)
+        try:
+            ahead = prepare(found.reader.capture(), given.get, place, unfinished.box(), **given.about(found))
+        except Unready:
+            return None
+        if ahead is None:
+            return None
+        last = None if given.last is None else (given.last.family, given.last.reader.ref)
+        return Readied(ahead=ahead, ref=found.reader.ref, last=last)
+
+    def bring(
+        self,
+        name: str,
+        folder: Path | None,
+        *,
+        called: str,
+        looked: Looked | None = None,
+        readied: Readied | None = None,
+    ) -> Applied:
         """Make the capture of a session appear in `folder`, or, where it has none here or that would lose something, in
         one of ours, that is named after what it is `called`."""
         found = self._found(name)
-        return self.apply(name, folder or self._ours(Path(called), found), looked=looked)
+        return self.apply(name, folder or self._ours(Path(called), found), looked=looked, readied=readied)
 
     def _apply(
-        self, found: _Found, wanted: Capture, folder: Path, instead: str, looked: Looked | None = None
+        self,
+        found: _Found,
+        wanted: Capture,
+        folder: Path,
+        instead: str,
+        looked: Looked | None = None,
+        readied: Readied | None = None,
     ) -> Applied:
-        now, last, borrow = None, None, None
-        get: Callable[[PageId], bytes] = found.reader.piece
-        if _holds_something(folder):
-            last, now = self._seen(folder, found, looked)
-            get = found.reader.piece if last is None else _either(found.reader, last.reader)
-        else:
-            borrow = self._borrow(wanted)
-        was = None if last is None else last.reader.capture()
-        with held(folder, unfinished.box()) as place:
-            done = materialise(
-                wanted, get, folder, place, now=now, last=was, borrow=borrow, reason=f"hhd: {found.id[:12]}"
-            )
+        done = None if readied is None else self._appeared(found, folder, readied)
+        if done is None:
+            given = self._given(found, folder, looked)
+            with held(folder, unfinished.box()) as place:
+                done = materialise(wanted, given.get, folder, place, **given.about(found))
         with self.store.transaction():
             Folders(self.store).note(done.folder, found.family, found.reader.ref)
         return Applied(
             capture=found.id, folder=str(done.folder), in_place=done.in_place, instead=instead, notes=done.notes
+        )
+
+    def _appeared(self, found: _Found, folder: Path, readied: Readied) -> Written | None:
+        """Switch to what was prepared; None where that is something else, or does not fit any more."""
+        if not readied.is_of(folder, found.reader.ref):
+            return None
+        get: Callable[[PageId], bytes] = found.reader.piece
+        try:
+            if readied.last is not None:
+                get = _either(found.reader, self.store.capture_reader(*readied.last))
+            return readied.ahead.appear(get)
+        except (Unready, MissingError, ThinnedError, DamagedStoreError):
+            log.note("files_not_readied")
+            return None
+
+    def _given(self, found: _Found, folder: Path, looked: Looked | None) -> _Given:
+        """How `folder` is, and how to come by what is to be there."""
+        if not _holds_something(folder):
+            return _Given(get=found.reader.piece, borrow=self._borrow(found.reader.capture()))
+        last, now = self._seen(folder, found, looked)
+        return _Given(
+            get=found.reader.piece if last is None else _either(found.reader, last.reader), now=now, last=last
         )
 
     def _seen(self, folder: Path, found: _Found, looked: Looked | None = None) -> tuple[_Found | None, Capture]:

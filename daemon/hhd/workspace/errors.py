@@ -27,6 +27,10 @@ class Meddled(Exception):
     """Something is not as it was when the change was planned; the message is one sentence that names it."""
 
 
+class Unready(Exception):
+    """What was prepared ahead does not fit any more, or cannot be: nothing was changed, and it is done all at once."""
+
+
 def unclean(folder: Path, error: OSError) -> LeftBetween:
     """What is said when only the tidying up failed."""
     return LeftBetween(

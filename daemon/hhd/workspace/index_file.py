@@ -11,7 +11,7 @@ from __future__ import annotations
 
 import hashlib
 import os
-from collections.abc import Iterable, Iterator, Mapping
+from collections.abc import Collection, Iterable, Iterator, Mapping
 from dataclasses import dataclass
 from struct import Struct
 from struct import error as StructError
@@ -135,12 +135,41 @@ def _varint(raw: bytes, at: int) -> tuple[int, int]:
     return value, at + 1
 
 
-def fill(raw: bytes, known: Mapping[bytes, os.stat_result], *, algorithm: str = "sha1") -> bytes:
-    """Return the index `raw` with what `known` files look like put into their entries of stage 0."""
-    entries = (
-        IndexEntry(path=e.path, mode=e.mode, oid=e.oid, flags=e.flags, seen=seen(known[e.path], e.mode))
-        if e.stage == 0 and e.path in known
-        else e
-        for e in decode(raw, algorithm=algorithm)
-    )
-    return encode(entries, algorithm=algorithm)
+def places(raw: bytes, paths: Collection[bytes], *, algorithm: str = "sha1") -> dict[bytes, int]:
+    """Return where in the index `raw`, which `encode` made, the entries of `paths` begin, those of stage 0.
+
+    Raises UnreadableIndex.
+    """
+    found, flags_at, at = {}, _STAT.size + hashlib.new(algorithm).digest_size, _HEAD.size
+    try:
+        for _ in range(_HEAD.unpack_from(raw)[2]):
+            bits = raw[at + flags_at]
+            name_at = at + flags_at + (4 if bits & _EXTENDED >> 8 else 2)
+            end = raw.index(b"\0", name_at)
+            if not bits >> 4 & 3 and (path := raw[name_at:end]) in paths:
+                found[path] = at
+            at += (end - at) // 8 * 8 + 8
+    except (IndexError, ValueError, StructError) as error:
+        raise UnreadableIndex("the index of the repository is damaged") from error
+    return found
+
+
+def filled(
+    raw: bytes, known: Mapping[bytes, os.stat_result], at: Mapping[bytes, int], *, algorithm: str = "sha1"
+) -> list[tuple[int, bytes]]:
+    """Return what to write where in the index `raw`, so that it has what `known` files look like in their entries.
+
+    `at`: as `places` returns it. Each piece takes the place of as many bytes.
+    """
+    pieces = []
+    for path, found in known.items():
+        (mode,) = _U32.unpack_from(raw, at[path] + _MODE_AT)
+        pieces.append((at[path], seen(found, mode)))
+    digest, done = hashlib.new(algorithm), 0
+    body = len(raw) - digest.digest_size
+    for begin, piece in sorted(pieces):
+        digest.update(memoryview(raw)[done:begin])
+        digest.update(piece)
+        done = begin + len(piece)
+    digest.update(memoryview(raw)[done:body])
+    return [*pieces, (body, digest.digest())]

@@ -10,17 +10,19 @@ a refusal (`NotOurs`): another folder, or a sentence to the person.
 
 from __future__ import annotations
 
+import contextlib
 import shutil
 import time
 from pathlib import Path
 
 from hhd.base.box import Box
 from hhd.base.errors import RefusedError
+from hhd.workspace.ahead import Ahead
 from hhd.workspace.in_place import in_place
 from hhd.workspace.index_lock import release_lock
 from hhd.workspace.new import into_new
 from hhd.workspace.objects import Get
-from hhd.workspace.pending import Pending, Place, held, left_behind
+from hhd.workspace.pending import Pending, Place, held, held_ahead, left_behind
 from hhd.workspace.pending_plain import seal_plain
 from hhd.workspace.recovered import Recovered
 from hhd.workspace.switcher import Switcher
@@ -30,7 +32,7 @@ from hhd_protocol.workspace import Capture
 REMOVALS_MAX, REMOVAL_SECONDS = 20, 0.05
 """How often a stage is removed, and what is waited in between: an orphaned git ends at its next read or write."""
 
-__all__ = ["Recovered", "held", "materialise", "recover"]
+__all__ = ["Ahead", "Recovered", "held", "materialise", "prepare", "recover"]
 
 
 def materialise(
@@ -53,6 +55,39 @@ def materialise(
     if now is None:
         return into_new(capture, get, folder, place, borrow=borrow)
     return in_place(capture, get, folder, place, now=now, last=last, reason=reason)
+
+
+def prepare(
+    capture: Capture,
+    get: Get,
+    folder: Path,
+    box: Box,
+    *,
+    now: Capture | None = None,
+    last: Capture | None = None,
+    borrow: Path | None = None,
+    reason: str = "hhd",
+) -> Ahead | None:
+    """Prepare all of `materialise` but the last step; who gets it drops it in the end.
+
+    None where another preparation for that folder is under way. Raises as `materialise`, and Unready where it can only
+    be done at once; then nothing is left of it.
+    """
+    with contextlib.ExitStack() as kept:
+        place = kept.enter_context(held_ahead(folder, box))
+        if place is None:
+            return None
+        finish(place)
+        ahead = Ahead(capture, folder, place, kept.pop_all(), box)
+    try:
+        if now is None:
+            ahead.prepare_new(get, borrow=borrow)
+        else:
+            ahead.prepare_in_place(get, now=now, last=last, reason=reason)
+    except BaseException:
+        ahead.drop()
+        raise
+    return ahead
 
 
 def recover(box: Box) -> list[Recovered]:

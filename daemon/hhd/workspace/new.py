@@ -13,6 +13,7 @@ import os
 import secrets
 import shutil
 from collections.abc import Iterator
+from dataclasses import dataclass
 from pathlib import Path
 
 from hhd.base.beneath import Below, LinkInTheWay, parts_of, rename_new, sync_file_system
@@ -49,6 +50,15 @@ def insist_on_free(folder: Path) -> None:
     raise NotOurs(f"There is something at {folder}; nothing was written.")
 
 
+@dataclass(frozen=True, kw_only=True)
+class Built:
+    """A folder that stands complete in `stage`, durable: one step, and it is where it belongs, as `written` says."""
+
+    stage: Path
+    folder: Path
+    written: Written
+
+
 def into_new(capture: Capture, get: Get, folder: Path, place: Place, *, borrow: Path | None = None) -> Written:
     """Make `capture` appear at `folder`, where nothing is or an empty folder, in one step.
 
@@ -56,35 +66,59 @@ def into_new(capture: Capture, get: Get, folder: Path, place: Place, *, borrow: 
     UnfinishedWrite, what `get` raises; then nothing is there that was not before.
     """
     insist_on_free(folder)
-    with staged(folder, place) as stage:
-        tree = stage / "tree"
-        tree.mkdir(0o777)
-        built = _Building(capture, get, tree, stage, borrow).build()
-        _sync_tree(tree)
-        _show(tree, folder)
-    shallow = (folder / ".git" / "shallow").exists()
-    return Written(folder=folder, in_place=False, notes=notes(capture, built, shallow=shallow))
+    stage = stage_of(folder)
+    with refusals(folder):
+        try:
+            return show(build(capture, get, folder, stage, place, borrow=borrow))
+        finally:
+            remove(folder, stage, place)
+
+
+def stage_of(folder: Path) -> Path:
+    """A new name beside `folder`."""
+    return folder.parent / f".{folder.name[:60]}.hhd-{secrets.token_hex(6)}"
+
+
+def build(capture: Capture, get: Get, folder: Path, stage: Path, place: Place, *, borrow: Path | None = None) -> Built:
+    """Build it in `stage`, which is named in a record of `place` before; raises as `into_new`, with the stage left."""
+    insist_on_free(folder)
+    place.save(Pending(folder=folder, stage=stage))
+    stage.mkdir(0o700)
+    tree = stage / "tree"
+    tree.mkdir(0o777)
+    built = _Building(capture, get, tree, stage, borrow).build()
+    _sync_tree(tree)
+    shallow = (tree / ".git" / "shallow").exists()
+    written = Written(folder=folder, in_place=False, notes=notes(capture, built, shallow=shallow))
+    return Built(stage=stage, folder=folder, written=written)
+
+
+def show(built: Built) -> Written:
+    """The one step in which it appears; raises NotOurs, OSError, with nothing changed, and LeftBetween."""
+    insist_on_free(built.folder)
+    _show(built.stage / "tree", built.folder)
+    return built.written
+
+
+def remove(folder: Path, stage: Path, place: Place) -> None:
+    """Leave nothing of the stage, the record last; raises LeftBetween."""
+    shutil.rmtree(stage, ignore_errors=True)
+    try:
+        place.clear()
+    except OSError as error:
+        raise unclean(folder, error) from error
 
 
 @contextlib.contextmanager
-def staged(folder: Path, place: Place) -> Iterator[Path]:
-    """A folder beside `folder`, gone when the block ends however it ends; errors become those of a person."""
-    stage = folder.parent / f".{folder.name[:60]}.hhd-{secrets.token_hex(6)}"
+def refusals(folder: Path) -> Iterator[None]:
+    """Errors become those of a person."""
     try:
-        place.save(Pending(folder=folder, stage=stage))
-        stage.mkdir(0o700)
-        yield stage
+        yield
     except (FormatError, LinkInTheWay) as error:
         raise HostileCapture(f"The capture breaks a rule: {error}; nothing was written.") from error
     except (OSError, GitFailed) as error:
         reason = error.strerror if isinstance(error, OSError) else str(error)
         raise UnfinishedWrite(f"{folder} could not be written ({reason}); nothing is left of the attempt.") from error
-    finally:
-        shutil.rmtree(stage, ignore_errors=True)
-        try:
-            place.clear()
-        except OSError as error:
-            raise unclean(folder, error) from error
 
 
 class _Building:

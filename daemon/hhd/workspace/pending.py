@@ -123,6 +123,17 @@ def held(folder: Path, box: Box) -> Iterator[Place]:
 
 
 @contextlib.contextmanager
+def held_ahead(folder: Path, box: Box) -> Iterator[Place | None]:
+    """Hold the place of what is prepared ahead for `folder`; None if another preparation does. Raises OSError.
+
+    It is another one than `held` holds: who writes into the folder now does not wait for what may come.
+    """
+    name = box.name(f"{folder.parent.resolve() / folder.name}\0ahead")
+    with locked(name, LOCK) as free:
+        yield Place(name, box) if free else None
+
+
+@contextlib.contextmanager
 def left_behind(box: Box) -> Iterator[list[Place]]:
     """Every place with a record whose process is dead, held while the block lasts."""
     with contextlib.ExitStack() as stack:

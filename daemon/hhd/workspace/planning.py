@@ -10,6 +10,7 @@ import os
 import stat
 from collections.abc import Iterator
 from dataclasses import dataclass, field
+from pathlib import Path
 
 from hhd.base.beneath import Below, LinkInTheWay, parts_of
 from hhd.workspace.errors import Meddled
@@ -30,21 +31,26 @@ class Plan:
 
 
 class Planner:
-    """Finds what has to change from `old` to `new`, and that nothing else would be lost."""
+    """Finds what has to change from `old` to `new`, and that nothing else would be lost; any number of times."""
 
-    def __init__(self, below: Below, get: Get, old: State, new: State, algorithm: str) -> None:
-        self.below, self.get, self.algorithm = below, get, algorithm
+    def __init__(self, old: State, new: State, algorithm: str) -> None:
+        self.algorithm = algorithm
         self.old, self.new = old.nodes, new.nodes
         self.new_folders = new.folders()
-        self.device = os.fstat(below.fd).st_dev
-        self.going: dict[bytes, Seen] = {}
-        """Files and links that go, or are replaced, as they are now."""
-
-    def plan(self) -> Plan:
-        plan = Plan()
-        touched = [
+        self.touched = [
             path for path in sorted(self.old.keys() | self.new.keys()) if self.old.get(path) != self.new.get(path)
         ]
+
+    def plan(self, folder: Path, get: Get) -> Plan:
+        """Look at all that would change in `folder`; `get` has what is there now. Raises Meddled, LinkInTheWay."""
+        with Below(folder) as self.below:
+            self.get, self.device = get, os.fstat(self.below.fd).st_dev
+            self.going: dict[bytes, Seen] = {}
+            """Files and links that go, or are replaced, as they are now."""
+            return self._plan()
+
+    def _plan(self) -> Plan:
+        plan, touched = Plan(), self.touched
         for path in touched:
             node = self.old.get(path)
             if node is not None and node.what is not What.FOLDER:

@@ -16,7 +16,7 @@ import contextlib
 import errno
 import os
 import stat
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Mapping
 from dataclasses import dataclass, field
 from typing import NoReturn
 
@@ -24,7 +24,7 @@ from hhd.base.beneath import CANNOT, Below, LinkInTheWay, Parts, exchange, parts
 from hhd.base.files import sync_file, write_all
 from hhd.workspace.errors import Meddled
 from hhd.workspace.git import Git, GitFailed
-from hhd.workspace.index_file import fill
+from hhd.workspace.index_file import filled, places
 from hhd.workspace.ref_move import move_head, move_refs
 from hhd.workspace.switch import FOLDER, GIT_DIR, NEW, OLD, PUT, Change, Switch, seen
 
@@ -36,6 +36,8 @@ class Switcher:
     switch: Switch
     left: list[str] = field(default_factory=list)
     """What was found changed by someone else and left alone, in sentences."""
+    index_at: Mapping[bytes, int] | None = None
+    """Where the entries of `switch.unchanged` are in the prepared index, if that is known."""
 
     def forward(self, *, stubborn: bool = False) -> None:
         """Take every step that was not taken yet. `stubborn`: after a crash; what was meddled with is left alone.
@@ -230,10 +232,12 @@ class Switcher:
                     there = self._roots[FOLDER].stat(parts_of(path))
                     if there is not None and seen(there) == put[path]:  # Else someone wrote to it already.
                         known[path] = there
-            filled = fill(raw, known, algorithm=self.switch.algorithm)
-            assert len(filled) == len(raw)
-            os.lseek(fd, 0, os.SEEK_SET)
-            write_all(fd, [filled])
+            at = self.index_at
+            if at is None:
+                at = places(raw, known.keys(), algorithm=self.switch.algorithm)
+            for begin, piece in filled(raw, known, at, algorithm=self.switch.algorithm):
+                os.lseek(fd, begin, os.SEEK_SET)
+                write_all(fd, [piece])
             sync_file(fd)
         finally:
             os.close(fd)
