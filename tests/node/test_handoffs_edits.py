@@ -20,15 +20,17 @@ from tests.node.two import Device, brought, devices
 from tests.workspace.lab import git, repository
 from tests.workspace.looks import long_ago, unseen
 
-from hhd.node import bringing, handoff_admission, pair, recapture
+from hhd.node import bringing, handoff_admission, pair, recapture, sessions
 from hhd.node.captures import Captures
 from hhd.node.ended import End
 from hhd.node.looked import Looked
+from hhd.node.readied import Readied
 from hhd.node.recapturing import Recapturing
 from hhd.node.stored_session import StoreKeeper
 from hhd.node.workbench import Workbench
-from hhd.node.workspaces import Applied
-from hhd_protocol.ids import SessionId, StatementId
+from hhd.node.workspace_answers import Applied
+from hhd.workspace.pending import pending_folder
+from hhd_protocol.ids import CheckpointId, SessionId, StatementId
 
 pytestmark = needs_agent
 
@@ -164,10 +166,11 @@ TARGETS: dict[str, Callable[[Path], object]] = {
 }
 
 
-@pytest.mark.parametrize("change", [*TARGETS, ""])
+@pytest.mark.parametrize("change", [*TARGETS, "", "nothing"])
 def test_a_folder_at_the_target_that_changes_between_the_early_look_and_the_switch_is_not_written_over(
     tmp_path: Path, both: list[Device], change: str
 ) -> None:
+    """Prepared there or not: what was prepared does not fit then, and goes."""
     laptop, desktop = both
     laptop.repo.rmdir()
     repository(laptop.repo)
@@ -181,19 +184,28 @@ def test_a_folder_at_the_target_that_changes_between_the_early_look_and_the_swit
     brought(laptop, desktop, session)
     looked = bringing.look(desktop.store, desktop.me, session)
     assert looked is not None and looked.folder == there
+    readied = None
+    if change:
+        head = CheckpointId(sessions.view(desktop.store, desktop.me, session).main)  # type: ignore[arg-type]
+        readied = bringing.ready(desktop.store, desktop.me, session, head, called="repo", looked=looked)
+        assert readied is not None and list((there / ".git").glob(".hhd-*.ahead"))
     TARGETS.get(change, lambda _: None)(there)
     mine = tree(there)
-    applied = bring(desktop, session, looked)
+    applied = bring(desktop, session, looked, readied)
+    assert not list((there / ".git").glob(".hhd-*.ahead"))
+    if readied is not None:
+        readied.drop()
+    assert not list((there / ".git").glob(".hhd-*")) and not list(pending_folder().glob("*.sealed"))
     came = Path(applied.folder)
     assert (came / "one").read_text() == (came / "new").read_text() == "of the laptop\n"
-    if change:
+    if change in TARGETS:
         assert came != there and applied.instead and tree(there) == mine, "what the person did is as it was"
     else:
         assert came == there, "where nobody did anything they appear in place"
 
 
-def bring(device: Device, session: SessionId, looked: Looked | None) -> Applied:
-    applied = bringing.bring(device.store, device.me, session, called="repo", looked=looked)
+def bring(device: Device, session: SessionId, looked: Looked | None, readied: Readied | None = None) -> Applied:
+    applied = bringing.bring(device.store, device.me, session, called="repo", looked=looked, readied=readied)
     assert applied is not None
     return applied
 

@@ -15,7 +15,8 @@ from hhd.cli import telling
 from hhd.cli.telling import JSON, SESSION
 
 if TYPE_CHECKING:
-    from hhd.node.workspaces import Kept, Workspaces
+    from hhd.node.workspace_answers import Kept
+    from hhd.node.workspaces import Workspaces
 
 CHANGES_SHOWN = 200
 AT = click.option("--at", metavar="CHECKPOINT", help="Of a session: the state it had there. [default: its main head]")

@@ -15,7 +15,8 @@ from hhd.identity.key import Identity
 from hhd.node import here, listing, sessions
 from hhd.node.looked import Looked
 from hhd.node.readied import Readied
-from hhd.node.workspaces import Applied, Workspaces
+from hhd.node.workspace_answers import Applied
+from hhd.node.workspaces import Workspaces
 from hhd.store.captures import capture_ref
 from hhd.store.store import Store
 from hhd_protocol.ids import CheckpointId, SessionId

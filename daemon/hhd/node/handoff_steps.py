@@ -54,7 +54,7 @@ if TYPE_CHECKING:
     from hhd.node.handoff_admission import Fit
     from hhd.node.looked import Looked
     from hhd.node.readied import Readied
-    from hhd.node.workspaces import Applied
+    from hhd.node.workspace_answers import Applied
 
 _OPENED = b"opened"
 

@@ -21,6 +21,7 @@ from hhd.node import findings, here, naming, sessions, unfinished
 from hhd.node import store as door
 from hhd.node.looked import Looked
 from hhd.node.readied import Readied
+from hhd.node.workspace_answers import Applied, Differing, Kept, Mapped, Suspected, branch_of, hex_of, kept
 from hhd.store.captures import CaptureReader, capture_ref
 from hhd.store.errors import DamagedStoreError, MissingError, ThinnedError
 from hhd.store.folders import Folders, Seen
@@ -37,76 +38,10 @@ from hhd.workspace.wanted import Wanted
 from hhd.workspace.written import Written
 from hhd_protocol.crypto import content_id
 from hhd_protocol.ids import CheckpointId, FamilyId, PageId, SessionId
-from hhd_protocol.objects import Ref
 from hhd_protocol.workspace import Capture
 
 ID_MIN = 4
 SHOWN_MAX = 8
-
-
-@dataclass(frozen=True, kw_only=True)
-class Kept:
-    """A capture in the store, said in plain values. `new_bytes`: what it took that was not here; 0 when only shown."""
-
-    capture: str
-    folder: str
-    session: str
-    kind: str
-    head: str
-    branch: str
-    operation: str
-    index: int
-    entries: int
-    bytes: int
-    packs: int
-    left_out: tuple[tuple[str, str], ...]
-    left_out_more: int
-    new_bytes: int = 0
-
-
-@dataclass(frozen=True, kw_only=True)
-class Differing:
-    """What differs between a capture and the folder; each change is (where: folder or index, how, path)."""
-
-    capture: str
-    folder: str
-    head: tuple[str, str] | None
-    branch: tuple[str, str] | None
-    changes: tuple[tuple[str, str, str], ...]
-
-    @property
-    def same(self) -> bool:
-        """Whether nothing differs."""
-        return not (self.changes or self.head or self.branch)
-
-
-@dataclass(frozen=True, kw_only=True)
-class Suspected:
-    """What looks like a credential in a session: `places` are (where, line, kind), never the credential itself."""
-
-    session: str
-    title: str
-    places: tuple[tuple[str, int, str], ...]
-
-
-@dataclass(frozen=True, kw_only=True)
-class Mapped:
-    """A session works in `folder` on this device."""
-
-    session: str
-    title: str
-    folder: str
-
-
-@dataclass(frozen=True, kw_only=True)
-class Applied:
-    """A capture appeared in `folder`. `instead`: why it is not the folder that was asked for, empty if it is."""
-
-    capture: str
-    folder: str
-    in_place: bool
-    instead: str
-    notes: tuple[str, ...]
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -175,12 +110,12 @@ class Workspaces:
                 ref = writer.finish(made)
                 Folders(self.store).note(top, commons, ref)
         new = sum(self.store.objects.size(name) for name in writer.made)
-        return _kept(made, ref, top, None, new_bytes=new)
+        return kept(made, ref, top, None, new_bytes=new)
 
     def show(self, name: str, *, at: str | None = None) -> Kept:
         """Return what the capture that `name` means holds; `at`: a checkpoint of the session that it means."""
         found = self._found(name, at)
-        return _kept(found.reader.capture(), found.reader.ref, found.folder, found.session)
+        return kept(found.reader.capture(), found.reader.ref, found.folder, found.session)
 
     def diff(self, name: str, folder: Path | None = None, *, at: str | None = None) -> Differing:
         """Return what differs between the capture that `name` means and the folder it is of, or `folder`."""
@@ -196,8 +131,8 @@ class Workspaces:
             for one in differences(state(old, tree_of(top, old)), state(now, tree_of(top, now)))
         )
         was, here_now = old.repository, now.repository
-        heads = (_hex(was.head if was else None), _hex(here_now.head if here_now else None))
-        branches = (_ref(was.branch if was else None), _ref(here_now.branch if here_now else None))
+        heads = (hex_of(was.head if was else None), hex_of(here_now.head if here_now else None))
+        branches = (branch_of(was.branch if was else None), branch_of(here_now.branch if here_now else None))
         return Differing(
             capture=found.id,
             folder=visible(str(top), one_line=True),
@@ -499,35 +434,6 @@ def _where(one: findings.Finding) -> str:
 
 def _either(one: CaptureReader, other: CaptureReader) -> Callable[[PageId], bytes]:
     return lambda piece: (one if piece in one.places() else other).piece(piece)
-
-
-def _kept(made: Capture, ref: Ref, folder: Path | None, session: SessionId | None, *, new_bytes: int = 0) -> Kept:
-    repository = made.repository
-    operation = repository.operation if repository is not None else None
-    return Kept(
-        capture=ref.name.hex(),
-        folder="" if folder is None else visible(str(folder), one_line=True),
-        session="" if session is None else session.hex(),
-        kind="folder" if repository is None else "repository",
-        head=_hex(repository.head if repository is not None else None),
-        branch=_ref(repository.branch if repository is not None else None),
-        operation="" if operation is None else operation.kind.value,
-        index=0 if repository is None else len(repository.index),
-        entries=len(made.entries),
-        bytes=sum(one.size for one in made.contents()),
-        packs=0 if repository is None else len(repository.history.packs),
-        left_out=tuple((visible_bytes(one.path), one.reason.name.lower()) for one in made.left_out),
-        left_out_more=made.left_out_more,
-        new_bytes=new_bytes,
-    )
-
-
-def _hex(commit: bytes | None) -> str:
-    return "" if commit is None else commit.hex()
-
-
-def _ref(branch: bytes | None) -> str:
-    return "" if branch is None else visible_bytes(branch.removeprefix(b"refs/heads/"))
 
 
 @contextlib.contextmanager

@@ -1,0 +1,155 @@
+"""What a target prepares of a session's files is only switched to in the pause; given up or killed, nothing is left."""
+
+from __future__ import annotations
+
+import asyncio
+import os
+import signal
+from collections.abc import Callable, Iterator
+from dataclasses import dataclass
+from pathlib import Path
+from unittest import mock
+
+import pytest
+from tests.e2e.lab import call, needs_agent, says
+from tests.node.handing import House, Site, until
+from tests.node.test_run import GLOB
+from tests.node.two import Device, brought, devices
+from tests.workspace.lab import repository
+
+from hhd.base.errors import RefusedError
+from hhd.node import bringing, handoff_admission, recapture, sessions, workspaces
+from hhd.node.answers.handoff import Moved
+from hhd.node.ended import End
+from hhd.node.workbench import Workbench
+from hhd.store.store import Store
+from hhd.workspace.ahead import Ahead
+from hhd.workspace.pending import pending_folder
+from hhd_protocol.ids import CheckpointId, SessionId
+
+pytestmark = needs_agent
+
+
+@pytest.fixture
+def both(tmp_path: Path) -> Iterator[list[Device]]:
+    script = [GLOB, says(call("bash", command="make"))]
+    with (
+        mock.patch.object(handoff_admission, "_of_model", lambda *_: []),
+        devices(tmp_path, script, "laptop", "desktop", rules={"allow": []}) as made,
+    ):
+        yield made
+
+
+@pytest.fixture
+def session(both: list[Device]) -> SessionId:
+    """A session of the laptop whose files are at the desktop too, as they were before two of them changed."""
+    laptop, desktop = both
+    laptop.repo.rmdir()
+    repository(laptop.repo)
+    made = laptop.create()
+    assert laptop.go_here(made).end is End.WAITING
+    brought(laptop, desktop, made)
+    assert bringing.bring(desktop.store, desktop.me, made, called="repo") is not None
+    (laptop.repo / "one").write_text("of the laptop\n")
+    (laptop.repo / "new").write_text("of the laptop\n")
+    recapture.recapture(Workbench(store=laptop.store, me=laptop.me), made)
+    brought(laptop, desktop, made)
+    return made
+
+
+@dataclass(eq=False)
+class Pausing(Site):
+    """A device that does `first` when its session is to rest."""
+
+    first: Callable[[], object] = lambda: None
+
+    async def halt(self, session: SessionId, *, soft: bool = False) -> None:
+        self.first()
+        await super().halt(session, soft=soft)
+
+
+def whole(folder: Path) -> dict[str, tuple[object, ...]]:
+    """Every name below it, `.git` too, with mode, content and the time of a file."""
+    return {
+        str(one): (one.lstat().st_mode, one.is_file() and (one.read_bytes(), one.lstat().st_mtime_ns))
+        for one in sorted(folder.parent.rglob("*"))
+    }
+
+
+def moved(both: list[Device], session: SessionId, first: Callable[[Path], object]) -> tuple[Path, Moved]:
+    """Hand it to the desktop, where it works in the folder returned; the last that is said."""
+
+    async def go() -> tuple[Path, Moved]:
+        home = House(both)
+        home.made = Pausing
+        try:
+            for name in home.devices:
+                await home.up(name)
+            source, target = home.sites["laptop"], home.sites["desktop"]
+            there = target.folder(session)
+            assert isinstance(source, Pausing)
+            source.first = lambda: first(there)
+            steps = [step async for step in source.handoffs.transfer(session.hex(), "desktop")]
+            await until(lambda: not home.sites["desktop"].handoffs.turns.goings)
+            return there, steps[-1]
+        finally:
+            for name in list(home.sites):
+                await home.kill(name)
+
+    return asyncio.run(go())
+
+
+def stages(there: Path) -> list[Path]:
+    return list((there / ".git").glob(".hhd-*"))
+
+
+def test_in_the_pause_there_is_only_the_switch(
+    both: list[Device], session: SessionId, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    did = []
+    appear = Ahead.appear
+    monkeypatch.setattr(Ahead, "appear", lambda *words: (did.append("switch"), appear(*words))[1])
+    monkeypatch.setattr(workspaces, "materialise", lambda *_, **__: pytest.fail("all of it was done in the pause"))
+    there, said = moved(both, session, lambda there: did.append(f"{len(stages(there))} prepared"))
+    assert said.status == 0 and did == ["1 prepared", "switch"]
+    assert (there / "one").read_text() == (there / "new").read_text() == "of the laptop\n"
+    assert not stages(there) and not list(pending_folder().glob("*.sealed"))
+
+
+def test_given_up_after_that_the_folder_is_byte_for_byte_as_it_was(both: list[Device], session: SessionId) -> None:
+    before, during = dict[str, tuple[object, ...]](), list[Path]()
+
+    def refuse(there: Path) -> None:
+        during.extend(stages(there))
+        before.update({name: look for name, look in whole(there).items() if ".hhd-" not in name})
+        raise RefusedError("It does not rest.")
+
+    there, said = moved(both, session, refuse)
+    assert said.status != 0 and len(during) == 1, "it was prepared, and given up"
+    assert whole(there) == before and not list(pending_folder().glob("*.sealed"))
+
+
+def test_after_a_kill_the_next_daemon_leaves_nothing_of_it(both: list[Device], session: SessionId) -> None:
+    desktop = both[1]
+    looked = bringing.look(desktop.store, desktop.me, session)
+    assert looked is not None
+    there = looked.folder
+    before = whole(there)
+    head = CheckpointId(sessions.view(desktop.store, desktop.me, session).main)  # type: ignore[arg-type]
+    child = os.fork()
+    if child == 0:
+        with Store.open(desktop.store.folder, seed=desktop.me.seed, limits=desktop.limits) as store:
+            bringing.ready(store, desktop.me, session, head, called="repo", looked=looked)
+            os.kill(os.getpid(), signal.SIGKILL)
+    assert os.WIFSIGNALED(os.waitpid(child, 0)[1]) and len(stages(there)) == 1, "it was prepared"
+
+    async def start() -> None:
+        home = House(both)
+        try:
+            await home.up("desktop")
+            await until(lambda: not list(pending_folder().glob("*.sealed")))
+        finally:
+            await home.kill("desktop")
+
+    asyncio.run(start())
+    assert whole(there) == before
