@@ -7,6 +7,7 @@ from __future__ import annotations
 
 import asyncio
 import os
+import threading
 from collections.abc import Awaitable, Callable
 from pathlib import Path
 from typing import cast
@@ -15,12 +16,15 @@ import pytest
 from tests.bench.bench_sync import Idle, Peering, grouped, opened
 from tests.transports.devices import device_named
 
-from hhd.node import around
+from hhd.base.errors import RolledBackError
+from hhd.node import around, syncing
 from hhd.node.syncing import Syncing
+from hhd.node.syncing_out import Out
 from hhd.transports.link import Channel, Link, LinkError, Why
-from hhd_protocol.ids import Incarnation
+from hhd_protocol.holding import Clocks
+from hhd_protocol.ids import DeviceId, Incarnation
 from hhd_protocol.sync import decode_message, encode_message
-from hhd_protocol.sync.messages import VERSION, Buckets, Hello, Message
+from hhd_protocol.sync.messages import VERSION, Answered, Buckets, Hello, Message
 
 
 class Wire:
@@ -141,6 +145,121 @@ def test_what_a_message_brought_for_others_is_done_though_its_link_ends_meanwhil
             while len(wire.said) < 2:
                 await asyncio.sleep(0.001)
         assert acting.cancelled() and all(isinstance(one, Hello) for one in wire.said)
+        wire.ended.set()
+        await lives
+        running.cancel()
+        await asyncio.gather(running, return_exceptions=True)
+
+    asyncio.run(asyncio.wait_for(live(), 60))
+
+
+def test_what_was_said_for_a_link_that_was_replaced_does_not_go_over_the_next(tmp_path: Path) -> None:
+    part, peers = laptop(tmp_path)
+    busy, go = threading.Event(), threading.Event()
+
+    def late() -> Out:
+        """A turn of the engine that is long at work for the first link."""
+        busy.set()
+        assert go.wait(20)
+        return Out(messages=[(first.peer, encode_message(Answered(round=70)))])
+
+    first, second = Wire(), Wire()
+
+    async def live() -> None:
+        running = asyncio.create_task(part.run())
+        await part._ready.wait()
+        lives = [asyncio.ensure_future(first.lives(peers.attending[0]))]
+        while not first.said:
+            await asyncio.sleep(0.001)
+        acting = asyncio.ensure_future(part.act(late))
+        while not busy.is_set():
+            await asyncio.sleep(0.001)
+        lives.append(asyncio.ensure_future(second.lives(peers.attending[0])))
+        while part._links.current(second.peer) is None or part._links.all()[second.peer].link is not cast(Link, second):
+            await asyncio.sleep(0.001)
+        go.set()
+        await acting
+        while not second.said:
+            await asyncio.sleep(0.001)
+        assert [type(one) for one in second.said] == [Hello], "what the other end hears first is a question anew"
+        for one in (first, second):
+            one.ended.set()
+        await asyncio.gather(*lives)
+        running.cancel()
+        await asyncio.gather(running, return_exceptions=True)
+
+    asyncio.run(asyncio.wait_for(live(), 60))
+
+
+def test_an_answer_that_was_being_taken_when_the_device_woke_does_not_count(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    part, peers = laptop(tmp_path)
+    busy, go = threading.Event(), threading.Event()
+    told = list[around.Told]()
+    monkeypatch.setattr(around, "write", told.append)
+
+    def answering() -> Out:
+        busy.set()
+        assert go.wait(20)
+        return Out(answered={wire.peer})
+
+    wire = Wire()
+
+    async def live() -> None:
+        running = asyncio.create_task(part.run())
+        await part._ready.wait()
+        lives = asyncio.ensure_future(wire.lives(peers.attending[0]))
+        while not wire.said:
+            await asyncio.sleep(0.001)
+        acting = asyncio.ensure_future(part.act(answering))
+        while not busy.is_set():
+            await asyncio.sleep(0.001)
+        now = around.clocks()
+        slept = Clocks(boot_ms=now.boot_ms + 10**7, awake_ms=now.awake_ms)
+        monkeypatch.setattr(around, "clocks", lambda: slept)
+        before = len(told)
+        part._stir.set()
+        while len(told) == before:  # That it woke is told at once.
+            await asyncio.sleep(0.001)
+        go.set()
+        await acting
+        while len(wire.said) < 2:  # It is asked anew.
+            await asyncio.sleep(0.001)
+        assert all(not one.answered for one in told)
+        await part.act(lambda: Out(answered={wire.peer}))
+        assert told[-1].answered == {wire.peer}, "what is answered after that counts"
+        wire.ended.set()
+        await lives
+        running.cancel()
+        await asyncio.gather(running, return_exceptions=True)
+
+    asyncio.run(asyncio.wait_for(live(), 60))
+
+
+def test_a_link_that_began_while_the_store_could_not_be_read_is_told_of_when_it_can(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    part, peers = laptop(tmp_path)
+    begins, tries = part._engine.linked, list[DeviceId]()
+    monkeypatch.setattr(syncing, "LINK_AGAIN_SECONDS", 0.01)
+
+    def linked(peer: DeviceId, *, sealed: bool = False) -> Out:
+        tries.append(peer)
+        if len(tries) < 3:
+            raise RolledBackError("The store cannot be read now.")
+        return begins(peer, sealed=sealed)
+
+    monkeypatch.setattr(part._engine, "linked", linked)
+
+    async def live() -> None:
+        running = asyncio.create_task(part.run())
+        await part._ready.wait()
+        wire = Wire()
+        lives = asyncio.ensure_future(wire.lives(peers.attending[0]))
+        while not wire.said:
+            await asyncio.sleep(0.001)
+        assert len(tries) == 3 and isinstance(wire.said[0], Hello)
         wire.ended.set()
         await lives
         running.cancel()

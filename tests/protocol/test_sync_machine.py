@@ -312,3 +312,13 @@ def test_nobody_says_that_it_answered_before_all_was_sent() -> None:
         wires += [(target, to, one) for to, one in said]
     assert order.count(Statements) == 40 and order.count(Answered) == 1
     assert order[-1] is Answered
+
+
+def test_what_was_asked_over_a_link_that_another_replaces_is_asked_again_over_that() -> None:
+    laptop = Device(LAPTOP, {})
+    laptop.happens(Linked(peer=DESKTOP))
+    wanted = ObjectName(name("object"))
+    laptop.happens(Missing(session=session(1), objects=(wanted,), source=DESKTOP))
+    assert laptop.happens(Missing(session=session(1), objects=(wanted,), source=DESKTOP)) == [], "it is under way"
+    said = laptop.happens(Linked(peer=DESKTOP))
+    assert [one.objects for _, one in said if isinstance(one, Want)] == [(wanted,)]

@@ -32,6 +32,7 @@ from hhd.transports.link import Channel, Link, LinkError
 from hhd_protocol.crypto import device_text
 from hhd_protocol.errors import FormatError
 from hhd_protocol.ids import CheckpointId, DeviceId, Incarnation, SessionId
+from hhd_protocol.sync.links import Links, Stamp
 
 log = logging.getLogger("hhd.sync")
 
@@ -44,6 +45,8 @@ LOOK_SECONDS = 2.0
 """How often it is looked whether another process wrote to the store; a step of a session here is told at once."""
 LOOK_SHARE = 20
 """Of its own time, a look takes at most the twentieth part."""
+LINK_AGAIN_SECONDS = 1.0
+"""After the store could not be read when a link began, it is tried again."""
 NOTE_SECONDS = 2.0
 """How often what was learnt of other devices is written down for lists: a crash takes no more than that of it."""
 TOGETHER_MAX, TOGETHER_BYTES = 64, 512 * 1024
@@ -79,7 +82,7 @@ class Syncing:
             screen=self._wishes,
             session_bytes_max=session_bytes_max,
         )
-        self._ways: dict[DeviceId, Way] = {}
+        self._links: Links[Way] = Links()
         self._answered: set[DeviceId] = set()
         self._alone: set[SessionId] = set()
         self._woke_ms = around.now_ms()
@@ -153,7 +156,7 @@ class Syncing:
     async def _open(self) -> None:
         while True:
             try:
-                self._carry(await self._lane.do(self._engine.open))
+                self._carry(*await self._lane.do(lambda: self._stamped(self._engine.open)))
                 self._ready.set()
                 self.trouble = ""
                 return
@@ -178,7 +181,8 @@ class Syncing:
             self._woke_ms = around.now_ms()
             self._alone = set(self._workers.running())
             self._say_around()
-            await self.act(self._engine.woke)
+            wake = self._links.woke()
+            await self.act(lambda: self._woken(wake))
         self._clocks = now
         self._coalesce()
         while self._noticed:
@@ -197,6 +201,11 @@ class Syncing:
                 await self._lane.do(self._engine.fold)
         if time.monotonic() - self._worked > REST_SECONDS:
             await self._rest()
+
+    def _woken(self, wake: int) -> Out:
+        out = self._engine.woke()
+        self._links.wakes(wake)
+        return out
 
     async def _look(self) -> None:
         """Whether another process wrote to the store."""
@@ -246,12 +255,14 @@ class Syncing:
         sealed = any(stores) and any(full)
         if not sealed and not all(full):
             return
-        way = self._ways[peer] = Way(link=link)  # One that was there before is of a link that ends.
+        way = Way(link=link)
+        self._links.begin(peer, way)
         self._attended.set()
         self._attended = asyncio.Event()
         try:
             self._say_around()
-            await self.act(lambda: self._engine.linked(peer, sealed=sealed) if self._is_current(way) else Out())
+            while self._links.current(peer) is way and not await self.act(lambda: self._begun(way, sealed=sealed)):
+                await asyncio.sleep(LINK_AGAIN_SECONDS)
             sync = await link.open(SYNC, urgent=True)
             pages = await link.open(PAGES)
             async with asyncio.TaskGroup() as tasks:
@@ -260,24 +271,23 @@ class Syncing:
         except* LinkError:
             pass
         finally:
-            if self._is_current(way):
-                del self._ways[peer]
+            if self._links.end(peer, way):
                 self._answered.discard(peer)
                 self._say_around()
-                await asyncio.shield(self._lost(peer))
+                await asyncio.shield(self.act(lambda: self._ended(way)))
 
-    def _is_current(self, way: Way) -> bool:
-        """Whether no other link to its device has taken the place of that of `way`, and it has not ended."""
-        return self._ways.get(way.link.peer) is way
+    def _begun(self, way: Way, *, sealed: bool) -> Out:
+        out = self._engine.linked(way.link.peer, sealed=sealed)
+        self._links.told(way.link.peer, way)
+        return out
 
-    async def _lost(self, peer: DeviceId) -> None:
-        """Tell the engine, unless there is another link by then, which began with that."""
-        await self.act(lambda: Out() if peer in self._ways else self._engine.lost(peer))
+    def _ended(self, way: Way) -> Out:
+        return self._engine.lost(way.link.peer) if self._links.ended(way.link.peer, way) else Out()
 
     async def _next_part(self, way: Way) -> bytes | None:
         peer = way.link.peer
         try:
-            raw = await self._lane.do(lambda: self._engine.next_part(peer) if self._is_current(way) else None)
+            raw = await self._lane.do(lambda: self._engine.next_part(peer) if self._links.hears(peer, way) else None)
         except UserError as error:  # The peer asks again, or another one.
             log.warning("content could not be read: %s", error)
             return None
@@ -296,7 +306,7 @@ class Syncing:
 
     async def _way_of(self, link: Link) -> Way:
         """Return the way of a link: its first word may be here before this side attends to it."""
-        while (way := self._ways.get(link.peer)) is None or way.link is not link:
+        while (way := self._links.current(link.peer)) is None or way.link is not link:
             if not (self._members.is_full(link.peer) or self._members.only_stores(link.peer)):
                 raise FormatError("a device that may not have anything of sessions says something of them")
             await self._attended.wait()  # Where it never comes, another link has taken its place, and it ends.
@@ -304,18 +314,18 @@ class Syncing:
 
     def _heard(self, way: Way, raws: Sequence[bytes]) -> Out:
         """Take messages; what came over a link that another one has replaced is no answer to what is asked now."""
-        return self._engine.heard(way.link.peer, *raws) if self._is_current(way) else Out()
+        return self._engine.heard(way.link.peer, *raws) if self._links.hears(way.link.peer, way) else Out()
 
     # The engine
 
-    async def act(self, act: Callable[[], Out]) -> None:
+    async def act(self, act: Callable[[], Out]) -> bool:
         """Have the engine do something, and do what comes of it, also where who asked for it is cancelled meanwhile.
 
         What the store cannot do now costs this and nothing else: what was to be told is found when it is looked at
-        again, and what came is asked for in the next round.
+        again, and what came is asked for in the next round. Returns False then.
         """
         self._worked = time.monotonic()
-        acting = self._lane.begin(act)
+        acting = self._lane.begin(lambda: self._stamped(act))
         try:
             await asyncio.shield(acting)
         except asyncio.CancelledError:
@@ -323,39 +333,45 @@ class Syncing:
             raise
         except UserError:
             pass  # As below.
-        self._acted(acting)
+        return self._acted(acting)
 
-    def _acted(self, acting: asyncio.Future[Out]) -> None:
+    def _stamped(self, act: Callable[[], Out]) -> tuple[Out, Stamp[Way]]:
+        out = act()
+        return out, self._links.stamp()
+
+    def _acted(self, acting: asyncio.Future[tuple[Out, Stamp[Way]]]) -> bool:
         if acting.cancelled():
-            return  # The daemon ends.
+            return False  # The daemon ends.
         error = acting.exception()
         if isinstance(error, UserError):
             self._note_trouble(str(error))
-            return
+            return False
         if error is not None:
             raise error
-        out = acting.result()
+        out, stamp = acting.result()
         self._note_trouble(out.trouble)
-        self._carry(out)
+        self._carry(out, stamp)
+        return True
 
     def _note_trouble(self, why: str) -> None:
         self.trouble = f"Something was not synced, and is tried again: {why}" if why else ""
         if why:
             log.warning("something was not synced: %s", why)
 
-    def _carry(self, out: Out) -> None:
+    def _carry(self, out: Out, stamp: Stamp[Way]) -> None:
+        """Do what comes of a turn of the engine: on the links that it knew then, and as of the wake that it knew."""
         for peer, raw in out.messages:
-            if (way := self._ways.get(peer)) is not None:
+            if (way := self._links.over(peer, stamp)) is not None:
                 way.messages.append(raw)
                 way.stir.set()
         for peer in out.content:
-            if (way := self._ways.get(peer)) is not None and (peer in self._waited_for or not self._coalescing()):
+            if (way := self._links.over(peer, stamp)) is not None and (peer in self._waited_for or not self._coalescing()):
                 way.content.set()
         for peer, why in out.cuts:
             log.warning("the link to device %s is cut: %s", device_text(peer), why)
-            if (way := self._ways.get(peer)) is not None:
+            if (way := self._links.over(peer, stamp)) is not None:
                 way.link.cut(why)
-        if out.answered:
+        if out.answered and self._links.is_awake(stamp):
             self._answered |= out.answered
             self._say_around()
         for session in out.fenced:
@@ -376,7 +392,7 @@ class Syncing:
         """Let content go, once in a while, or at once where nothing is to be spared."""
         frugal = self._coalescing()
         self._engine.coalesce(frugal)
-        for way in self._ways.values():
+        for way in self._links.all().values():
             if not frugal or time.monotonic() - way.since > COALESCE_SECONDS:
                 way.since = time.monotonic()
                 way.content.set()
@@ -385,8 +401,8 @@ class Syncing:
         around.write(
             around.Told(
                 woke_ms=self._woke_ms,
-                connected=frozenset(one for one in self._ways if self._members.is_full(one)),
-                answered=frozenset(self._answered & self._ways.keys()),
+                connected=frozenset(one for one in self._links.all() if self._members.is_full(one)),
+                answered=frozenset(self._answered & self._links.all().keys()),
                 alone=frozenset(self._alone),
             )
         )
@@ -415,7 +431,7 @@ class Syncing:
 
     async def _wait_synced(self, session: SessionId, device: DeviceId, deadline: float | None) -> None:
         async with asyncio.timeout_at(deadline):
-            if (way := self._ways.get(device)) is not None:
+            if (way := self._links.current(device)) is not None:
                 way.content.set()
             await self.act(lambda: self._engine.noticed(session))
             while not await self.fresh(session, device):
@@ -425,7 +441,7 @@ class Syncing:
 
     def linked(self) -> frozenset[DeviceId]:
         """Return the devices that there is a link to for syncing."""
-        return frozenset(self._ways)
+        return frozenset(self._links.all())
 
     async def acknowledged(self, session: SessionId) -> dict[DeviceId, CheckpointId]:
         """Return by device the newest checkpoint of a session that it has, content and all, as far as it said."""

@@ -23,8 +23,9 @@ class Woke:
 
 @dataclass(frozen=True, kw_only=True)
 class Linked:
-    """A link is up. `left_out`: sessions that the peer is not to have, or that this device may not send.
+    """A link is up; one that was there before is no more.
 
+    `left_out`: sessions that the peer is not to have, or that this device may not send.
     `sealed`: one of the two is a store-only member, so that nothing but sealed bytes goes over, by their names.
     """
 

@@ -142,6 +142,7 @@ class Sync:
     def _link(self, event: Linked | Lost | Allowed | Broke, now_ms: int) -> list[Output]:
         match event:
             case Linked(peer=peer, left_out=left_out, sealed=sealed):
+                self.wants.lost(peer)  # What was asked over a link that this one replaces is not answered on this.
                 self.peers[peer] = Peer(id=peer, left_out=left_out, sealed=sealed)
                 self.wants.met(peer)
                 return [*self._hello(self.peers[peer], now_ms), *self._ask_for_content(now_ms)]

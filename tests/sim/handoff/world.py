@@ -1,11 +1,14 @@
 """A seeded world whose devices hand the session to one another by the stages of `protocol/spec/handoff.md`.
 
 All that may happen in the worlds of `tests/sim` happens here too, and its checks hold after each step. What is sent of
-a handoff is lost, repeated and reordered like everything else; a process may die between any two outputs.
+a handoff is lost, repeated and reordered like everything else; a process may die between any two outputs. In some
+worlds links take the place of one another: what was said on the one before is lost with it, or comes late, and what is
+said again on the next may overtake it.
 """
 
 from __future__ import annotations
 
+import random
 from collections.abc import Callable
 from dataclasses import dataclass, fields, replace
 
@@ -50,6 +53,8 @@ class Mail:
     source: DeviceId
     target: DeviceId
     message: AnyMessage
+    link: int = 0
+    """The number of the link that it was put on, of those that the two had."""
 
 
 class HandoffWorld(World):
@@ -64,6 +69,10 @@ class HandoffWorld(World):
         self.grants: dict[bytes, Grant] = {}
         self.signed_now: Statement | None = None
         self.begun = False
+        self.links: dict[frozenset[DeviceId], int] = {}
+        """How many links two devices had before the one that they have."""
+        self.apart = random.Random(f"links {seed}")  # Of its own, so that worlds without stay what they were.
+        self.replaces = not calm and self.apart.random() < 0.5
         self.death_chance = 0.0 if calm else self.rng.choice([0, 0.01, 0.05, 0.15])
         """How often a process dies between two outputs of a handoff."""
         for device in self.list:
@@ -82,7 +91,10 @@ class HandoffWorld(World):
             self.cancel_any: self.rng.choice([0, 0.5, 1.5]),
             self.show_to_a_third: 6,
             self.watch_any: 8,
-        }
+        } | self._replacing(12)
+
+    def _replacing(self, weight: float) -> dict[Callable[[], None], float]:
+        return {self.replace_any: weight} if self.replaces else {}
 
     def storm(self) -> None:
         """The storm of the other worlds; before it, mostly handoffs, so that one is under way when it breaks."""
@@ -106,7 +118,7 @@ class HandoffWorld(World):
             self.die_any: self.rng.choice([0, 0, 0, 0.2]),
             self.show_to_a_third: 0.5,
             self.cancel_any: self.rng.choice([0, 0, 0.5]),
-        }
+        } | self._replacing(8)
         weights = list(busy.values())
         for _ in range(self.rng.randrange(20, 90)):
             self.now_ms += self.rng.choice([1, 50, 900])
@@ -182,7 +194,26 @@ class HandoffWorld(World):
             return
         target = self.devices[mail.target]
         if self.linked(self.devices[mail.source], target):
+            if mail.link != self.links.get(frozenset((mail.source, mail.target)), 0):
+                self.reached["handoff message late on a replaced link"] += 1
             self._take_mail(target, mail)
+
+    def replace_any(self) -> None:
+        """Another link takes the place of the one that two have; each may say again what it waits to hear of."""
+        pairs = [(a, b) for a in self.list for b in self.list if a.id < b.id and self.linked(a, b)]
+        if not pairs:
+            return
+        two = self.apart.choice(pairs)
+        pair = frozenset(one.id for one in two)
+        self.links[pair] = self.links.get(pair, 0) + 1
+        self.reached["link takes the place of another"] += 1
+        for mail in [mail for mail in self.mail if {mail.source, mail.target} == pair]:
+            if self.apart.random() < 0.4:
+                self.mail.remove(mail)
+                self.reached["handoff message lost with its link"] += 1
+        for device in two:
+            if self.apart.random() < 0.5:
+                self.due(device)
 
     def stage_any(self) -> None:
         if self.staging:
@@ -344,7 +375,11 @@ class HandoffWorld(World):
             assert taken, f"{device.name} says that it took what its journal says is {stage.value}"
         self.note(device, "says", message.is_about.value, "to", peer)
         if self.linked(device, peer) and len(self.mail) < MAIL_MAX:
-            self.mail.append(Mail(source=device.id, target=peer.id, message=message))
+            link = self.links.get(frozenset((device.id, peer.id)), 0)
+            mail = Mail(source=device.id, target=peer.id, message=message, link=link)
+            if any(replace(one, link=link) == mail and one.link != link for one in self.mail):
+                self.reached["handoff message said again while the first is on a replaced link"] += 1
+            self.mail.append(mail)
 
     def _take_mail(self, device: Device, mail: Mail) -> None:
         if not device.up:

@@ -5,8 +5,8 @@ from __future__ import annotations
 from tests.sim.holding.mutants import MUTANTS as OF_HOLDING
 from tests.sim.mutants import Mutant
 
-_MACHINE, _ROUNDS, _HERE, _WANTS, _CHAINS = (
-    f"hhd_protocol.sync.{name}" for name in ("machine", "rounds", "here", "wants", "chains")
+_MACHINE, _ROUNDS, _HERE, _WANTS, _CHAINS, _LINKS = (
+    f"hhd_protocol.sync.{name}" for name in ("machine", "rounds", "here", "wants", "chains", "links")
 )
 _WORLD = "tests.sim.sync.world"
 
@@ -85,6 +85,36 @@ MUTANTS: dict[str, Mutant] = {
     ),
     "an answer to what was asked before a wake counts": Mutant(
         breaks="5, waking alone", module=_ROUNDS, old="if round >= self._since else []", new="if True else []"
+    ),
+    "the end of a replaced link is told as that of the next": Mutant(
+        breaks="6, all have all",
+        module=_LINKS,
+        old="        if self._told.get(peer) is not link:\n",
+        new="        if peer not in self._told:\n",
+    ),
+    "the end of a replaced link ends the next": Mutant(
+        breaks="6, all have all",
+        module=_LINKS,
+        old="        if self._current.get(peer) is not link:\n",
+        new="        if peer not in self._current:\n",
+    ),
+    "what comes late on a replaced link is heard": Mutant(
+        breaks="5, waking alone", module=_LINKS, old="return self._told.get(peer) is link", new="return True"
+    ),
+    "what was said for one link goes over the next": Mutant(
+        breaks="no honest device is cut off",
+        module=_LINKS,
+        old="return link if link is not None and stamp.links.get(peer) is link else None",
+        new="return link",
+    ),
+    "an answer that is carried out after a wake counts": Mutant(
+        breaks="5, waking alone", module=_LINKS, old="return stamp.wake == self._woke", new="return True"
+    ),
+    "what was asked over a replaced link is waited for": Mutant(
+        breaks="6, all have all",
+        module=_MACHINE,
+        old="                self.wants.lost(peer)  # What was asked over",
+        new="                # What was asked over",
     ),
     "door 1: who does not own appends": OF_HOLDING["who does not own appends"],
     "door 1: a rolled-back store goes on": OF_HOLDING["a rolled-back store goes on"],

@@ -28,6 +28,15 @@ REQUIRED = (
     "content absent",
     "all level",
     "full disk stops work",
+    "link takes the place of another",
+    "ends see a replaced link each in another order",
+    "link begun before the end of the other was seen",
+    "end told after the begin of the next",
+    "message before its link was attended to",
+    "message of a replaced link taken",
+    "message of a replaced link let go",
+    "said for a link that is no more",
+    "answer carried out after a wake",
     "removal",
     "removal in a partition",
     "removed",
@@ -35,7 +44,7 @@ REQUIRED = (
     "newer work outlives a removal",
     "removed while at work",
 )
-RARE = frozenset({"removed while at work"})
+RARE = frozenset({"removed while at work", "answer carried out after a wake"})
 
 
 def make(seed: int) -> SyncWorld:

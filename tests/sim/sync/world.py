@@ -9,30 +9,26 @@ everywhere: whoever learns it lets go of all but the tombstone, and takes it bac
 from __future__ import annotations
 
 from collections.abc import Callable, Iterable
-from dataclasses import dataclass, replace
+from dataclasses import replace
 from hashlib import sha256
 
 from tests.sim.device import Device
-from tests.sim.world import World
+from tests.sim.sync.linking import Linking, Reply
 
 from hhd_protocol.holding import Known, Wish
-from hhd_protocol.ids import CheckpointId, DeviceId, Incarnation, ObjectName, SessionId, StatementId
+from hhd_protocol.ids import CheckpointId, DeviceId, ObjectName, SessionId, StatementId
 from hhd_protocol.limits import SYNC_AGAIN_MS
 from hhd_protocol.statements import Checkpoint, Record, Revocation, Statement, Tombstone
-from hhd_protocol.sync import Chains, Sync, decode_message, encode_message, session_digest
+from hhd_protocol.sync import Chains, Sync, session_digest
 from hhd_protocol.sync.events import (
     Acknowledged,
     Answering,
     Arrived,
     Changed,
     Cut,
-    Event,
-    Heard,
     Hold,
-    Linked,
     Load,
     Loaded,
-    Lost,
     Missing,
     Opened,
     Output,
@@ -41,34 +37,19 @@ from hhd_protocol.sync.events import (
     SendStatements,
     Take,
     Tick,
-    Woke,
 )
 from hhd_protocol.sync.machine import had
 from hhd_protocol.sync.messages import (
     OBJECT,
     Absent,
     Acknowledge,
-    Answered,
     Entry,
     Had,
-    Hello,
     Message,
     Part,
     Statements,
     Want,
 )
-
-TWO = frozenset[DeviceId]
-
-
-@dataclass(frozen=True, kw_only=True)
-class Wire:
-    """A message under way; `link`: the number of the connection it was put on."""
-
-    source: DeviceId
-    target: DeviceId
-    raw: bytes
-    link: int
 
 
 def objects_of(checkpoint: Checkpoint) -> list[bytes]:
@@ -76,7 +57,7 @@ def objects_of(checkpoint: Checkpoint) -> list[bytes]:
     return [sha256(bytes([n]) + checkpoint.id).digest() for n in range(1 + checkpoint.id[0] % 2)]
 
 
-class SyncWorld(World):
+class SyncWorld(Linking):
     """The world of one seed; `run` it."""
 
     def __init__(
@@ -91,17 +72,9 @@ class SyncWorld(World):
         self.full_chance = 0.0 if calm else self.rng.choice([0, 0, 0.05])
         self.full: set[DeviceId] = set()
         self.raws: dict[bytes, Statement] = {}
-        self.wires: list[Wire] = []
-        self.links: dict[TWO, int] = {}
-        self.links_made = 0
-        self.machines: dict[DeviceId, tuple[int, Sync]] = {}
         self.denials: dict[DeviceId, set[StatementId]] = {}
         """Records that a device was told it had, before they came."""
         crash, self.crash_chance = self.crash_chance, 0.0
-        self.hellos: dict[tuple[DeviceId, DeviceId, int], int] = {}
-        """By device, peer and number of the round: since which start or wake it was asked."""
-        self.hearing = 0
-        """The number of the round that an answer is to."""
         self.came_on_link: dict[tuple[DeviceId, DeviceId], set[StatementId]] = {}
         """What a device learned from a peer since they were linked last."""
         self.refresh()
@@ -111,73 +84,15 @@ class SyncWorld(World):
     def sid(self) -> SessionId:
         return SessionId(self.session)
 
-    # Links and machines follow what is up
+    def opens(self, device: Device) -> None:
+        known = {self.sid: self.digest(device)} if device.disk.statements else {}
+        self.happens(device, Opened(digests=known))
+        self.look_for_content(device, None)
 
-    def refresh(self) -> None:
-        """Machines are made and dropped with processes, links with what is reachable."""
-        for device in self.list:
-            made = self.machines.get(device.id)
-            if device.part is None:
-                self.machines.pop(device.id, None)
-            elif made is None or made[0] != device.openings:
-                machine = Sync(incarnation=Incarnation(device.incarnation))
-                self.machines[device.id] = device.openings, machine
-                self.drop_links(device)
-                known = {self.sid: self.digest(device)} if device.disk.statements else {}
-                self.happens(device, Opened(digests=known))
-                self.look_for_content(device, None)
-        up = {
-            frozenset((one.id, other.id))
-            for one in self.list
-            for other in self.list
-            if one is not other and self.linked(one, other)
-        }
-        for pair in [pair for pair in self.links if pair not in up]:
-            self.drop_link(pair)
-        for pair in sorted(up - self.links.keys(), key=sorted):
-            self.links_made += 1
-            self.links[pair] = self.links_made
-            one, other = sorted(pair)
-            for a, b in ((one, other), (other, one)):
-                if self.devices[a].up:
-                    self.happens(self.devices[a], Linked(peer=b))
-
-    def drop_links(self, device: Device) -> None:
-        for pair in [pair for pair in self.links if device.id in pair]:
-            self.drop_link(pair)
-
-    def drop_link(self, pair: TWO) -> None:
-        if any(
-            self.links[pair] == wire.link and isinstance(self.opened(wire), Part | Statements) for wire in self.wires
-        ):
-            self.reached["link cut in the middle"] += 1
-        number = self.links.pop(pair)
-        self.wires = [wire for wire in self.wires if wire.link != number]
-        one, other = sorted(pair)
-        for a, b in ((one, other), (other, one)):
-            self.came_on_link.pop((a, b), None)
-            made = self.machines.get(a)
-            if made is not None and self.devices[a].part is not None and b in made[1].peers:
-                self.happens(self.devices[a], Lost(peer=b))
-
-    def opened(self, wire: Wire) -> Message:
-        return decode_message(wire.raw)
+    def begun(self, device: Device, peer: DeviceId) -> None:
+        self.came_on_link.pop((device.id, peer), None)
 
     # One device
-
-    def happens(self, device: Device, event: Event) -> None:
-        """Give the machine an event and carry out what it says, in order."""
-        made = self.machines.get(device.id)
-        if made is None or device.part is None or made[0] != device.openings:
-            return
-        openings = device.openings
-        for output in made[1].handle(event, device.now_ms(self.now_ms)):
-            if device.part is None or device.openings != openings:
-                return
-            if self.crash_chance and self.rng.random() < self.crash_chance / 8:
-                self.crash(device)
-                return
-            self.carry(device, made[1], output)
 
     def carry(self, device: Device, machine: Sync, output: Output) -> None:
         match output:
@@ -199,9 +114,7 @@ class SyncWorld(World):
             case Take(peer=peer, message=message):
                 self.take(device, peer, message)
             case Answering(peer=peer):
-                asked = self.hellos[device.id, peer, self.hearing]
-                assert asked == device.asking, f"{device.name} woke, and takes an answer to what it asked before"
-                device.answered |= {peer}
+                self.post(device, peer, Reply(asking=self.hellos[device.id, peer, self.hearing]))
             case Acknowledged(peer=peer, session=session, statements=statements, whole=whole):
                 if session is None:
                     self.reached["level at once"] += 1
@@ -210,14 +123,11 @@ class SyncWorld(World):
                     said = frozenset(device.disk.statements) - device.disk.bare
                 self.take_acknowledgement(device, machine, peer, said)
                 for checkpoint in whole:
-                    self.check_whole(self.devices[peer], checkpoint)
+                    self.check_whole(self.devices[peer], checkpoint, before=True)
             case Cut(peer=peer, why=why):
                 raise AssertionError(f"{device.name} cuts {self.name(peer)}: {why}")
 
     def say(self, device: Device, peer: DeviceId, message: Message) -> None:
-        pair = frozenset((device.id, peer))
-        if pair not in self.links:
-            return
         if isinstance(message, Acknowledge):
             self.checks.acknowledged(device, self.acknowledging(message.statements, message.whole))
             for checkpoint in message.whole:
@@ -226,19 +136,20 @@ class SyncWorld(World):
             have = set(message.objects) & device.disk.objects
             assert not have, f"{device.name} asks for objects that are durable there"
             assert device.disk.statements.keys() - self.stones(device), f"{device.name} wants what was removed"
-        if isinstance(message, Hello):
-            self.hellos[device.id, peer, message.round] = device.asking
-        raw = encode_message(message)
-        self.wires.append(Wire(source=device.id, target=peer, raw=raw, link=self.links[pair]))
+        self.post(device, peer, message)
 
     def acknowledging(self, statements: Iterable[StatementId], whole: Iterable[StatementId]) -> frozenset[StatementId]:
         """What is acknowledged: of checkpoints those whose content is there."""
         known = self.checks.statements
         return frozenset(id for id in statements if not isinstance(known[id], Checkpoint)) | frozenset(whole)
 
-    def check_whole(self, device: Device, checkpoint: CheckpointId) -> None:
-        """Every object of an acknowledged checkpoint, and of what it stands on, is durable there."""
-        if device.dead or device.restored or (device.let_go and checkpoint not in device.disk.statements):
+    def check_whole(self, device: Device, checkpoint: CheckpointId, *, before: bool = False) -> None:
+        """Every object of an acknowledged checkpoint, and of what it stands on, is durable there.
+
+        `before`: it said so some time ago, and may have let go of it with the session since.
+        """
+        gone = device.let_go and (before or checkpoint not in device.disk.statements)
+        if device.dead or device.restored or gone:
             return
         stack: list[StatementId] = [checkpoint]
         while stack:
@@ -412,7 +323,14 @@ class SyncWorld(World):
         actions = super()._actions()
         if self.wide:
             actions[self.remove_any] = self.rng.choice([0.5, 1, 2])
+        if self.late_chance:
+            actions |= {self.replace_any: self.apart.choice([1, 3, 8]), self.see_any: 12, self.turn_any: 20}
         return actions
+
+    def _begin_together(self) -> None:
+        late, self.late_chance = self.late_chance, 0.0
+        super()._begin_together()
+        self.late_chance = late
 
     def remove(self, device: Device) -> None:
         if self.cut:
@@ -529,50 +447,11 @@ class SyncWorld(World):
             ),
         )
 
-    def deliver_any(self) -> None:
-        self.refresh()
-        for _ in range(self.rng.choice([1, 1, 3, 8])):
-            if self.wires:
-                self.deliver_one()
-
-    def deliver_one(self) -> None:
-        out_of_order = self.rng.random() < self.reorder_chance
-        at = self.rng.randrange(len(self.wires)) if out_of_order else 0
-        if at:
-            self.reached["out of order"] += 1
-        again = self.rng.random() < self.twice_chance
-        if again:
-            self.reached["message twice"] += 1
-        wire = self.wires[at] if again else self.wires.pop(at)
-        if self.rng.random() < self.loss_chance / 2:
-            self.reached["message lost"] += 1
-            return
-        self.hear(wire)
-
-    @property
-    def reorder_chance(self) -> float:
-        return 0.3 if self.twice_chance else 0.0
-
-    def hear(self, wire: Wire) -> None:
-        device = self.devices[wire.target]
-        if device.up and self.links.get(frozenset((wire.source, wire.target))) == wire.link:
-            message = self.opened(wire)
-            if isinstance(message, Hello):
-                self.reached["round"] += 1
-            if isinstance(message, Answered):
-                self.hearing = message.round
-            self.happens(device, Heard(peer=wire.source, message=message))
-
-    def ask_everybody(self, device: Device) -> None:
-        self.refresh()
-        if device.up:
-            self.happens(device, Woke())
-
     def ask_any(self) -> None:
         self.refresh()
         device = self._some()
         if device is not None:
-            machine = self.machines[device.id][1]
+            machine = self.machine(device)
             for peer in machine.peers.values():
                 peer.asked_ms = -SYNC_AGAIN_MS
             self.happens(device, Tick())
@@ -595,30 +474,39 @@ class SyncWorld(World):
         self.refresh()
         for device in self.list:
             if device.up:
-                machine = self.machines[device.id][1]
+                machine = self.machine(device)
                 for peer in machine.peers.values():
                     peer.asked_ms = -SYNC_AGAIN_MS
                 self.happens(device, Tick())
         self.drain()
 
-    def drain(self) -> None:
-        for _ in range(20_000):
-            if not self.wires:
-                return
-            self.hear(self.wires.pop(0))
-        raise AssertionError("the devices talk for ever")
-
     def heal(self) -> None:
         self.full_chance = 0.0
         crash, self.crash_chance = self.crash_chance, 0.0
+        self.catch_up()
         for device in self.list:
             if device.id in self.full:
                 self.make_room(device)
         self.crash_chance = crash
         super().heal()
         self.refresh()
+        self.end_what_was_removed()
         self.exchange()
         self.level_at_the_end()
+
+    def end_what_was_removed(self) -> None:
+        """Who is at work on a removed session lets go when that ends; until then the others have not what is there."""
+        at_work = [d for d in self.list if d.up and d.part and d.part.leg and d.part.leg.running]
+        for device in [d for d in at_work if self._view(d).removed]:
+            self.reached["work on what was removed ends"] += 1
+            for other in self.list:
+                if other.up and device.disk.statements.keys() - other.disk.statements.keys():
+                    level = self.machine(device).is_level(other.id, self.sid)
+                    assert not level, f"{device.name} says that {other.name} has what was removed there"
+            assert device.part is not None and device.part.leg is not None and device.part.leg.running is not None
+            self._end(device, device.part.leg.running, cancelled=self.rng.random() < 0.5)
+            self.carry_owed(device)
+            self.settle_down()
 
     def start(self, device: Device) -> None:
         super().start(device)
@@ -644,7 +532,7 @@ class SyncWorld(World):
             assert not lost, f"{device.name} did not get {len(lost)} objects that others have"
             for other in up:
                 if other is not device and not wanted - having:
-                    level = self.machines[device.id][1].is_level(other.id, self.sid)
+                    level = self.machine(device).is_level(other.id, self.sid)
                     assert level, f"{device.name} does not know that {other.name} has all"
         if len(up) > 1:
             self.reached["all level"] += 1
