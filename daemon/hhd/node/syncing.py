@@ -365,7 +365,8 @@ class Syncing:
                 way.messages.append(raw)
                 way.stir.set()
         for peer in out.content:
-            if (way := self._links.over(peer, stamp)) is not None and (peer in self._waited_for or not self._coalescing()):
+            way = self._links.over(peer, stamp)
+            if way is not None and (peer in self._waited_for or not self._coalescing()):
                 way.content.set()
         for peer, why in out.cuts:
             log.warning("the link to device %s is cut: %s", device_text(peer), why)
