@@ -50,6 +50,8 @@ class Checks:
         self.runs: dict[tuple[EffectId, Sha256, StatementId | None], list[Run]] = {}
         self.forgotten: set[StatementId] = set()
         """Statements that a device signed and that a roll-back took from it."""
+        self._gone: dict[DeviceId, set[StatementId]] = {}
+        """What a device let go of with a removed session: a roll-back takes from it that it did."""
         self._acknowledged: dict[DeviceId, set[StatementId]] = {}
         self._last_token: dict[DeviceId, Token] = {}
         self._tips: dict[DeviceId, StatementId | None] = {}
@@ -330,12 +332,13 @@ class Checks:
                 covered = any(id in stone.heads or id[:8] in stone.covers for stone in stones)
                 assert covered, f"{device.name} lets go of {self.world.name(id)}, which nobody knew who removed it"
         device.let_go = True
+        self._gone.setdefault(device.id, set()).update(device.part.known.statements.keys() - kept)
         self._told.pop(device.id, None)
         self._acknowledged.setdefault(device.id, set()).intersection_update(kept)
         self._last_token.pop(device.id, None)
 
     def restored(self, device: Device, backup: Disk) -> None:
-        lost = device.disk.statements.keys() - backup.statements.keys()
+        lost = (device.disk.statements.keys() | self._gone.get(device.id, set())) - backup.statements.keys()
         self.forgotten.update(id for id in lost if self.statements[id].by == device.id)
         acknowledged = self._acknowledged.get(device.id, set())
         acknowledged -= lost

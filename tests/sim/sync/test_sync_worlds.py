@@ -15,6 +15,7 @@ LONG, LONG_WIDE = range(10_000, 10_400), range(WIDE + 10_000, WIDE + 10_500)
 FOUND = {
     282: "who answered once that it had not an object was never asked again, and nobody else came",
     851: "a head whose content died with its device kept two that were level from saying so",
+    1000078: "who removed a session, and was rolled back to before it began, was to know what it had done in it",
     1010735: "who was at work on what was removed counted as one that has to be level",
     1000052: "who was far ahead was told again what it had, as something lost, and took itself for restored",
 }
