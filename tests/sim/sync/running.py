@@ -44,7 +44,7 @@ REQUIRED = (
     "newer work outlives a removal",
     "removed while at work",
 )
-RARE = frozenset({"removed while at work", "answer carried out after a wake"})
+RARE = frozenset({"already taken", "answer carried out after a wake", "full disk", "removed while at work"})
 
 
 def make(seed: int) -> SyncWorld:
