@@ -5,7 +5,10 @@ from __future__ import annotations
 import pytest
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
+from tests.store.conftest import SEED
+from tests.store.small import LIMITS
 
+from hhd.store import rows as rows_module
 from hhd.store.check import Check
 from hhd.store.database import ROWS
 from hhd.store.errors import DamagedStoreError
@@ -97,6 +100,41 @@ def test_a_transaction_that_sqlite_undid_takes_nothing_more(store: Store) -> Non
     with store.transaction():
         store.rows.put("t", b"", b"1", b"later")
     assert store.rows.get("t", b"", b"1") == b"later" and not store.database.is_lost
+
+
+def test_a_row_that_is_read_again_is_opened_again_only_where_it_changed(
+    store: Store, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    opened: list[bytes] = []
+    rows, unseal = store.rows, rows_module.unseal
+
+    def counted(*given: bytes, **more: bytes) -> bytes:
+        opened.append(given[1])
+        return unseal(*given, **more)
+
+    monkeypatch.setattr(rows_module, "unseal", counted)
+    rows.put("t", b"", b"k", b"one")
+    with Store.open(store.folder, seed=SEED, limits=LIMITS) as other:
+        for value in (b"two", b"three"):
+            other.rows.put("t", b"", b"k", value)
+            opened.clear()
+            assert [rows.get("t", b"", b"k") for _ in range(3)] == [value] * 3
+            assert len(opened) == 1
+    with pytest.raises(ZeroDivisionError), store.transaction():
+        rows.put("t", b"", b"k", b"never")
+        assert rows.get("t", b"", b"k") == b"never"
+        raise ZeroDivisionError
+    assert rows.get("t", b"", b"k") == b"three"
+    with store.transaction():
+        for number in range(2 * rows_module.RECENT_ROWS):
+            rows.put("t", b"more", b"%d" % number, bytes(number % 5 * rows_module.RECENT_BYTES_MAX // 2))
+    assert len(rows._recent) == rows_module.RECENT_ROWS
+    assert max(len(value) for _, value in rows._recent.values()) == rows_module.RECENT_BYTES_MAX
+    assert rows.get("t", b"more", b"0") == b"" and rows.get("t", b"", b"k") == b"three"
+    with store.transaction():
+        store.database.write("UPDATE rows SET sealed=? WHERE name=?", bytes(80), rows.name("t", b"", b"k"))
+    with pytest.raises(DamagedStoreError):
+        rows.get("t", b"", b"k")
 
 
 def test_lengths_are_padded_and_rows_do_not_swap(store: Store) -> None:

@@ -220,6 +220,8 @@ class Engine:
         index = self._held.index
         held = index.holds(session)
         self._screen_one(session)
+        if held and not index.is_behind(self.store, session):
+            return out  # It was told of already.
         with self.store.snapshot():
             fresh = index.news(self.store, session)
             event = self._statements.changed(session, fresh, None, self.store.arrived.revision(session))

@@ -13,6 +13,7 @@ from __future__ import annotations
 import hashlib
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import AbstractContextManager, contextmanager
+from functools import lru_cache
 
 from hhd.store.database import ROWS, SPARE, Database
 from hhd.store.errors import DamagedStoreError
@@ -26,6 +27,13 @@ BLOCK_ENTRIES = 26
 
 REMEMBERED_BYTES_MAX = 32 * 1024 * 1024
 """What a check holds of the rows it opened: those of some 50,000 checkpoints."""
+
+RECENT_ROWS, RECENT_BYTES_MAX = 256, 2048
+"""Rows that were just read or set are not opened again while their sealed bytes are the same: a step reads each of a
+dozen three times. Larger values are not held."""
+
+NAMES_KEPT = 4096
+"""Names of rows that were asked for."""
 
 ASKED_AT_ONCE = 256
 """Names in one query: a page of results is small, and SQLite takes 32,766 at most (999 before 3.32)."""
@@ -41,11 +49,13 @@ class Rows:
         self._database, self._random = database, random
         self._name_key, self._seal_key = derive(local_key, "row-names"), derive(local_key, "rows")
         self._lengths: dict[tuple[str, bytes], int] = {}
+        self._recent: dict[bytes, tuple[bytes, bytes]] = {}
         self._remembered: dict[bytes, tuple[bytes, bytes]] = {}
         self._room = 0
+        self.name = lru_cache(NAMES_KEPT)(self._name)
+        """The name of the row of (table, scope, key): 16 bytes."""
 
-    def name(self, table: str, scope: bytes, key: bytes) -> bytes:
-        """Return the name of a row: 16 bytes."""
+    def _name(self, table: str, scope: bytes, key: bytes) -> bytes:
         text = b"%s\0%d\0%s%s" % (table.encode("ascii"), len(scope), scope, key)
         return hashlib.blake2b(text, digest_size=NAME_BYTES, key=self._name_key, person=b"hhd1.row").digest()
 
@@ -57,7 +67,21 @@ class Rows:
         """Return the value of a row, None if there is no such row; raises DamagedStoreError."""
         name = self.name(table, scope, key)
         sealed = self._database.blob("SELECT sealed FROM rows WHERE name=?", name)
-        return None if sealed is None else self._opened(name, sealed, table)
+        if sealed is None:
+            return None
+        known = self._recent.get(name)
+        if known is not None and known[0] == sealed:
+            return known[1]
+        value = self._opened(name, sealed, table)
+        self._hold(name, sealed, value)
+        return value
+
+    def _hold(self, name: bytes, sealed: bytes, value: bytes) -> None:
+        """Note what was just read or set: whoever reads the same bytes again need not open them."""
+        if len(value) <= RECENT_BYTES_MAX:
+            self._recent[name] = sealed, value
+            if len(self._recent) > RECENT_ROWS:
+                del self._recent[next(iter(self._recent))]
 
     def each_of(self, table: str, scope: bytes, keys: Sequence[bytes]) -> Iterator[bytes | None]:
         """Yield what `get` returns for each of `keys`, asking for many at a time; raises DamagedStoreError."""
@@ -105,6 +129,7 @@ class Rows:
         with self._database.transaction():
             name = self.name(table, scope, key)
             sealed = self._sealed(name, value)
+            self._hold(name, sealed, value)
             if not self._database.write("UPDATE rows SET sealed=? WHERE name=?", sealed, name):
                 self._database.write("INSERT INTO rows VALUES(?,?)", name, sealed)
                 self._database.count(ROWS, name, 1)
