@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import logging
 from collections import Counter
-from contextlib import nullcontext
+from collections.abc import Mapping
 from dataclasses import replace
 from functools import partial
 
@@ -17,7 +17,7 @@ from hhd.node.syncing_talk import Talk
 from hhd.store.begun import Begun
 from hhd.store.errors import FullStoreError
 from hhd_protocol.errors import FormatError
-from hhd_protocol.ids import DeviceId, ObjectName, SessionId, Sha256
+from hhd_protocol.ids import DeviceId, FamilyId, ObjectName, SessionId, Sha256
 from hhd_protocol.objects import SealedObject, object_name
 from hhd_protocol.sync.events import Arrived, Hold, Tick
 from hhd_protocol.sync.messages import MODULE, OBJECT, Absent, Part, Rebuild, Statements
@@ -29,8 +29,6 @@ FLUSH_BYTES = 8 * 1024 * 1024
 """Objects that came are kept together: one durable write for so many bytes, or once a peer sent all it was asked."""
 FLUSH_MS = 100
 """And for so long at most: of a session at work there is always something that was asked for and has not come."""
-UNFOLDED_BYTES = 1024 * 1024
-"""Kept so much at once, a sender hears of it before the log is folded, which takes as long again."""
 EAGER_BYTES_MAX = 64 * 1024 * 1024
 """Of objects made again out of recipes that no checkpoint has brought yet: one image of an era, and a step or two."""
 UNASKED_BYTES_MAX = 64 * 1024 * 1024
@@ -170,17 +168,18 @@ class Arrivals:
         sessions: dict[SessionId, DeviceId] = {}
         held, store, machine = self._held, self._held.store, self._talk.machine
         given = {name: raw for name, (raw, _) in objects.items()}
+        of = {name: machine.wants.session(name) for name in given}
         size = sum(map(len, given.values()))
         try:
             with (
-                store.database.unfolded() if size >= UNFOLDED_BYTES else nullcontext(),
+                held.putting_off(size),
                 store.transaction(),
-                held.content.given(given),
+                held.content.given(given, self._families(of)),
             ):
                 store.insist_on_room(size)
                 for name, (raw, peer) in objects.items():
                     store.objects.put(raw, name=name)
-                    if (session := machine.wants.session(name)) is not None:
+                    if (session := of[name]) is not None:
                         sessions[session] = peer
                 for module, (raw, peer) in modules.items():
                     if (session := machine.wants.session(module)) is not None:
@@ -204,12 +203,17 @@ class Arrivals:
             return
         for kept in (*objects, *modules):
             self.begun.drop(kept)
-        held.unfolded = held.unfolded or size >= UNFOLDED_BYTES
         arrived: list[tuple[bytes, DeviceId]] = [(name, peer) for name, (_, peer) in objects.items()]
         for came, peer in [*arrived, *((module, peer) for module, (_, peer) in modules.items())]:
             self._talk.feed(Arrived(name=came, source=peer))
         for one in taken:
             self._statements.took(one, sessions[one.session], owned[one.session])
+
+    def _families(self, of: Mapping[ObjectName, SessionId | None]) -> dict[ObjectName, FamilyId]:
+        """Return the families whose objects these are, of sessions that are here."""
+        store, here = self._held.store, self._held.intake.has_session
+        found = {session: store.session(session).family for session in set(of.values()) if session and here(session)}
+        return {name: found[session] for name, session in of.items() if session in found}
 
     def has_room(self) -> bool:
         """Whether there is room for more."""

@@ -9,24 +9,28 @@ from __future__ import annotations
 
 from collections import OrderedDict
 from collections.abc import Iterable, Iterator, Mapping
-from contextlib import contextmanager
+from concurrent.futures import Future, ThreadPoolExecutor
+from contextlib import contextmanager, nullcontext
 
 from hhd.store.checkpoints import Checkpoint, refs_of
 from hhd.store.closure import Head
 from hhd.store.errors import DamagedStoreError, MissingError
+from hhd.store.families import Family
 from hhd.store.openings import Openings
 from hhd.store.reading import Reader
 from hhd.store.store import Store
 from hhd_protocol.bodies import CheckpointBody
 from hhd_protocol.compression import compress, decompress
-from hhd_protocol.crypto import derived_nonce
+from hhd_protocol.crypto import SealError, derived_nonce
 from hhd_protocol.errors import FormatError
 from hhd_protocol.ids import EpochId, FamilyId, ObjectName, Sha256
-from hhd_protocol.images import ImageHead
+from hhd_protocol.images import ImageHead, decode_head
 from hhd_protocol.limits import MODULE_BYTES_MAX
 from hhd_protocol.logs import LogHead
 from hhd_protocol.objects import Ref, SealedObject, seal_object
 
+BESIDE_BYTES, LOOKED_MAX = 1024 * 1024, 64
+"""Objects from this size on are looked at beside the thread that writes them; so many of their heads are kept."""
 SOUND_MAX = 200_000
 """References whose closure was found whole, remembered: 30 MB. Who is not among them is looked at again."""
 
@@ -42,15 +46,39 @@ class Content:
         self._store, self._openings = store, openings
         self._given: dict[ObjectName, bytes] = {}
         self._sound: OrderedDict[tuple[FamilyId, Ref, bool], None] = OrderedDict()
+        self._looks: list[tuple[FamilyId, Future[tuple[Ref, ImageHead] | None]]] = []
+        """Of objects that are looked at beside this thread."""
+        self._looked: dict[tuple[FamilyId, Ref], ImageHead] = {}
+        """Heads of objects whose own pages were found to be what they have to be, until all that needs them is here."""
 
     @contextmanager
-    def given(self, objects: Mapping[ObjectName, bytes]) -> Iterator[None]:
-        """Within: these came, are kept by now, and need not be read again to be looked at."""
+    def given(self, objects: Mapping[ObjectName, bytes], families: Mapping[ObjectName, FamilyId]) -> Iterator[None]:
+        """Within: these came, are being kept, and need not be read again to be looked at.
+
+        Large ones are looked at in a thread beside this one, which writes them meanwhile.
+        """
         self._given = dict(objects)
-        try:
-            yield
-        finally:
-            self._given = {}
+        large = {name: families[name] for name, raw in objects.items() if name in families and len(raw) >= BESIDE_BYTES}
+        with ThreadPoolExecutor(1, "hhd look") if large else nullcontext() as beside:
+            try:
+                if beside is not None:
+                    keys = {family: self._store.families.get(family) for family in set(large.values())}
+                    self._looks = [
+                        (of, beside.submit(looked_at, one, objects[one], keys[of])) for one, of in large.items()
+                    ]
+                yield
+                self._take_looks()
+            finally:
+                self._given, self._looks = {}, []
+
+    def _take_looks(self) -> None:
+        """Wait for what is looked at beside this thread, and note what was found as it has to be."""
+        for of, look in self._looks:
+            if (found := look.result()) is not None:
+                self._looked[of, found[0]] = found[1]
+        self._looks = []
+        while len(self._looked) > LOOKED_MAX:
+            del self._looked[next(iter(self._looked))]
 
     def missing(self, checkpoint: Checkpoint) -> list[ObjectName]:
         """Return objects that the content of a checkpoint needs and that are not here; empty once it is whole.
@@ -82,6 +110,7 @@ class Content:
         objects, given = self._store.objects, self._given
         keys = self._store.families.get(family)
         reader = Reader(keys, lambda ref: given.get(ref.name) or objects.raw(ref.name), self._openings)
+        self._take_looks()
         seen: dict[tuple[Ref, bool], None] = {}
         missing: dict[ObjectName, None] = {}
         waiting = [(root, True) for root in roots]
@@ -95,7 +124,7 @@ class Content:
                 missing[ref.name] = None
                 continue
             try:
-                head = heads[ref] = heads.get(ref) or reader.head(ref)
+                head = heads[ref] = heads.get(ref) or self._looked.get((family, ref)) or reader.head(ref)
             except MissingError:
                 raise
             except (DamagedStoreError, FormatError) as error:
@@ -110,7 +139,8 @@ class Content:
         if missing:
             return list(missing)
         for ref, head in reversed(heads.items()):
-            self._look_at(reader, ref, head)
+            if self._looked.pop((family, ref), None) is None:
+                self._look_at(reader, ref, head)
         for ref, as_list in seen:
             self._sound[family, ref, as_list] = None
         while len(self._sound) > SOUND_MAX:
@@ -160,6 +190,28 @@ class Content:
         plain = decompress(sealed.segment(found, 0), bytes_max=MODULE_BYTES_MAX)
         if self._store.modules.put(plain, expecting=module) != module:
             raise FormatError("a module is not the one that was asked for")
+
+
+def looked_at(name: ObjectName, raw: bytes, family: Family) -> tuple[Ref, ImageHead] | None:
+    """Look at the image's object `name` alone: return what it is, once its own pages are those that its id names.
+
+    None where that cannot be said of it alone, or it is something else, or damaged: that is found by who needs it.
+    """
+    try:
+        sealed = SealedObject(raw)
+        for epoch, key in family.epochs.items():
+            try:
+                head = decode_head(sealed.segment(key, 0))
+            except SealError:
+                continue
+            if not head.pages or head.bases or head.dictionary:
+                return None
+            ref = Ref(name=name, epoch=epoch)
+            Reader(family, lambda _: raw).own_pages(ref)
+            return ref, head
+    except (FormatError, DamagedStoreError):
+        pass
+    return None
 
 
 def as_checkpoint(body: CheckpointBody, raw: bytes, payload: object, *, thinned: bool = False) -> Checkpoint:

@@ -119,7 +119,7 @@ class Engine:
     @property
     def folds_due(self) -> bool:
         """Whether `fold` has something to do, once nothing else has."""
-        return self._held.unfolded
+        return bool(self._held.unfolded)
 
     def fold(self) -> None:
         """Do what was put off while others waited."""

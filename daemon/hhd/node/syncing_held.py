@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
 from dataclasses import dataclass, field
 
 from hhd.identity.key import Identity
@@ -15,6 +16,9 @@ from hhd.node.syncing_sealed import Sealed
 from hhd.store.openings import Openings
 from hhd.store.store import Store
 from hhd_protocol.statements import Role
+
+UNFOLDED_BYTES, UNFOLDED_BYTES_MAX = 1024 * 1024, 256 * 1024 * 1024
+"""From so many bytes at once on, folding the log is put off; no further than this, since it takes room on the disk."""
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -35,8 +39,8 @@ class Held:
         self._now: _Open | None = None
         self.index = Index()
         """What of each session is here; it outlives a rest."""
-        self.unfolded = False
-        """Whether the store's log has become long, and nobody has waited for it to be folded."""
+        self.unfolded = 0
+        """Bytes that the store's log has become longer by since it was last folded, where that was put off."""
 
     def _open(self) -> _Open:
         if self._now is None:
@@ -100,11 +104,25 @@ class Held:
         if self._now is not None:
             self._now.openings.trim()
 
+    @contextmanager
+    def putting_off(self, size: int) -> Iterator[None]:
+        """A transaction within, which keeps `size` bytes, leaves the log as it is where that or the log is long.
+
+        Folding takes as long again as writing, and a sender hears of it before that.
+        """
+        if not (self.unfolded or size >= UNFOLDED_BYTES) or self.unfolded + size > UNFOLDED_BYTES_MAX:
+            yield
+            self.unfolded = 0
+            return
+        with self.store.database.unfolded():
+            yield
+        self.unfolded += size
+
     def fold(self) -> None:
         """Fold the store's log, where that was put off."""
         if self.unfolded and self._now is not None:
             self._now.store.database.fold_some()
-        self.unfolded = False
+        self.unfolded = 0
 
     def rest(self) -> None:
         """Let go of the store: what holds it open all day stops its repair."""

@@ -88,7 +88,7 @@ class Together:
         if not waiting:
             return None
         until = self._talk.now_ms() + TOGETHER_MS
-        with held.intake.together():
+        with held.putting_off(0), held.intake.together():
             while waiting and self._talk.now_ms() <= until:
                 try:
                     with store.part():
