@@ -8,6 +8,7 @@ import io
 import os
 import pty
 import struct
+import sys
 import termios
 import threading
 from collections.abc import Iterator
@@ -15,7 +16,10 @@ from typing import TextIO
 
 import pytest
 
-from hhd.cli import progress
+from hhd.app import handoffs, sessions
+from hhd.base import passing
+from hhd.base.errors import RefusedError
+from hhd.cli import progress, run
 from hhd.cli.progress import Line, Rate, beside, text
 
 ON = {"TERM": "xterm"}
@@ -121,3 +125,44 @@ def test_what_goes_over_is_shown_beside_what_is_waited_for(screen: Screen, monke
         assert asked.wait(60)
     said = screen.said()
     assert "1.0 KB of 2.0 KB" in said and said.endswith("\r\x1b[K") and said.count("\r") == 2
+
+
+LONG = {
+    "export": (sessions, "export_to", ["export", "s", "FILE"]),
+    "import": (sessions, "import_from", ["import", "FILE"]),
+    "receive": (handoffs, "receive", ["receive", "FILE"]),
+    "transfer --to": (handoffs, "release_to_file", ["transfer", "s", "desktop", "--to", "FILE"]),
+}
+
+
+@pytest.mark.parametrize("which", LONG)
+def test_each_command_on_a_file_shows_what_it_counts_and_nothing_in_a_pipe_or_for_a_script(
+    screen: Screen, monkeypatch: pytest.MonkeyPatch, which: str
+) -> None:
+    where, name, words = LONG[which]
+    monkeypatch.setattr(progress, "ASKED_SECONDS", 0.001)
+    monkeypatch.setattr(progress, "AGAIN_SECONDS", 0.0)
+    monkeypatch.setenv("TERM", "xterm")
+    seen: list[str] = []
+    watched: list[bool] = []
+
+    def long(*_: object, **__: object) -> None:
+        watched.append(passing.is_watched())
+        for what in ("reading", "keeping"):
+            passing.begin(what, 4_000_000)
+            for _ in range(1000):
+                if not watched[-1] or f"{what} [" in "".join(seen):
+                    break
+                passing.more(1000)
+                threading.Event().wait(0.001)
+                seen.append(screen.said())
+        raise RefusedError("That is all.")
+
+    monkeypatch.setattr(where, name, long)
+    monkeypatch.setattr(sys, "stderr", screen.target)
+    assert run(words) == 3
+    said = "".join(seen) + screen.said()
+    assert "keeping [" in said and "MB" in said and said.replace("\r\n", "\n").endswith("\r\x1b[Khhd: That is all.\n")
+    assert run([*words, "--json"]) == 3 and screen.said() == "hhd: That is all.\r\n"
+    monkeypatch.setattr(sys, "stderr", io.StringIO())
+    assert run(words) == 3 and watched == [True, False, False]

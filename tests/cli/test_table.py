@@ -58,7 +58,7 @@ def test_an_error_whose_object_cannot_be_written_keeps_its_status_and_sentence(u
             command, stdout=full, stderr=subprocess.PIPE, text=True, env={**os.environ, "PYTHONUNBUFFERED": unbuffered}
         )
     assert done.returncode == 3
-    assert done.stderr == f"hhd: There is no capsule at {tmp_path / 'none'}.\n"
+    assert done.stderr == f"hhd: There is no file {tmp_path / 'none'}.\n"
 
 
 @pytest.mark.parametrize("words", [["capsule", "step", "x.hhd"], ["paths"]])

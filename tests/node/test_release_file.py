@@ -13,8 +13,8 @@ from tests.node.test_run import GLOB, Person
 from tests.node.two import Device, brought, devices
 
 from hhd.app import handoffs
-from hhd.base.errors import RefusedError, UncertainError, UserError
-from hhd.node import capsule_file, handoff_journal, here, listing, sessions
+from hhd.base.errors import RefusedError, RolledBackError, UncertainError, UserError
+from hhd.node import capsule_file, handoff_journal, here, listing, release_file, sessions
 from hhd.node.ended import End
 from hhd.store.errors import BusyError
 from hhd_protocol.handoff import Stage
@@ -131,6 +131,21 @@ def test_what_is_refused_pauses_nothing_and_what_is_not_is_paused_first(
         assert paused == [] and laptop.control.transfers() == []
         full = mock.patch.object(capsule_file, "write_bytes", side_effect=UserError("The disk is full."))
         with full, pytest.raises(UncertainError, match="the same command writes the file"):
+            handoffs.release_to_file(asking.hex(), "desktop", tmp_path / "file", force=False)
+        with (
+            mock.patch.object(capsule_file, "write_bytes", side_effect=KeyboardInterrupt),
+            pytest.raises(UncertainError, match="is released all the same; the same command writes the file"),
+        ):
+            handoffs.release_to_file(asking.hex(), "desktop", tmp_path / "file", force=False)
+        with (
+            mock.patch.object(release_file, "release_to", side_effect=KeyboardInterrupt),
+            pytest.raises(UncertainError, match="may be released by now"),
+        ):
+            handoffs.release_to_file(asking.hex(), "desktop", tmp_path / "file", force=False)
+        with (
+            mock.patch.object(handoffs, "_pause", side_effect=KeyboardInterrupt),
+            pytest.raises(RolledBackError, match="before it was released"),
+        ):
             handoffs.release_to_file(asking.hex(), "desktop", tmp_path / "file", force=False)
         paused.clear()
         handoffs.release_to_file(asking.hex(), "desktop", tmp_path / "file", force=False)

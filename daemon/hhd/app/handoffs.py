@@ -8,7 +8,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING
 
 from hhd.app import sessions
-from hhd.base.errors import RefusedError, UncertainError, UserError
+from hhd.base.errors import RefusedError, RolledBackError, UncertainError, UserError
 
 if TYPE_CHECKING:
     from hhd.node.answers.handoff import Moved
@@ -36,15 +36,27 @@ def release_to_file(name: str, to: str, path: Path, *, force: bool) -> tuple[Rel
         raise RefusedError(f"Nothing can be written in {path.absolute().parent}; nothing was changed.")
     with sessions.control_here() as verbs:
         verbs.insist_on_release(name, to)
-    _pause(name)
+    try:
+        _pause(name)
+    except KeyboardInterrupt:
+        raise RolledBackError(
+            f"Interrupted before it was released. If it does not run here: hhd resume {name}"
+        ) from None
+    again = "the same command writes the file"
+    made: Released | None = None
     with sessions.control_here() as verbs:
-        made = verbs.release(name, to)
         try:
+            made = verbs.release(name, to)
             return made, capsule_file.write_bytes(path, list(made.parts), force=force)
+        except KeyboardInterrupt:
+            state = (
+                "may be released by now: hhd transfers shows it, and" if made is None else "is released all the same;"
+            )
+            raise UncertainError(f"Interrupted. The session {state} {again}.") from None
         except UserError as error:
-            raise UncertainError(
-                f"{error} The session is released all the same; the same command writes the file."
-            ) from error
+            if made is None:
+                raise
+            raise UncertainError(f"{error} The session is released all the same; {again}.") from error
 
 
 def _pause(name: str) -> None:

@@ -65,13 +65,15 @@ def export_to(
     force: bool,
 ) -> tuple[Exported, int]:
     """Write a session to the capsule file `path`; what it is, and how many bytes it has."""
+    from hhd.base import passing
     from hhd.node import capsule_file, sealed_file
 
     capsule_file.insist_on_new(path, force=force)
     words = None if passphrase_fd is None else sealed_file.passphrase_from(passphrase_fd)
     with control() as verbs:
         made = verbs.export(name, head=head, to=to, passphrase=words, embed=embed)
-        return made, capsule_file.write_parts(path, list(made.parts), own=not made.sealed, force=force)
+        parts = list(passing.counted("making", made.size, made.parts))
+        return made, capsule_file.write_parts(path, parts, own=not made.sealed, force=force)
 
 
 def import_from(path: Path, *, passphrase_fd: int | None, module: Path | None) -> Forked:

@@ -7,7 +7,7 @@ from pathlib import Path
 import click
 
 from hhd.app import sessions
-from hhd.cli import telling
+from hhd.cli import progress, telling
 from hhd.cli.telling import JSON, SESSION
 from hhd.cli.typed import typed
 
@@ -38,11 +38,12 @@ def command(
     """
     if to is not None and passphrase_fd is not None:
         raise click.UsageError("A capsule is sealed to a device or with a passphrase, not both.")
-    made, size = sessions.export_to(
-        session, file, head=head, to=to, passphrase_fd=passphrase_fd, embed=not without_module, force=force
-    )
+    with progress.counting(silent=as_json):
+        made, size = sessions.export_to(
+            session, file, head=head, to=to, passphrase_fd=passphrase_fd, embed=not without_module, force=force
+        )
     if as_json:
-        fields = {name: one for name, one in telling.fields(made).items() if name != "parts"}
+        fields = {name: one for name, one in telling.fields(made).items() if name not in ("parts", "size")}
         telling.as_object(fields, file=str(file), bytes=size)
         return
     how = "not encrypted"

@@ -7,7 +7,7 @@ from pathlib import Path
 import click
 
 from hhd.app import sessions
-from hhd.cli import telling
+from hhd.cli import progress, telling
 from hhd.cli.telling import JSON
 from hhd.cli.typed import typed
 
@@ -28,7 +28,8 @@ def command(file: Path, passphrase_fd: int | None, module: Path | None, as_json:
 
     The same FILE again finds the session that was made of it and changes nothing.
     """
-    made = sessions.import_from(file, passphrase_fd=passphrase_fd, module=module)
+    with progress.counting(silent=as_json):
+        made = sessions.import_from(file, passphrase_fd=passphrase_fd, module=module)
     if as_json:
         telling.as_object(made)
         return

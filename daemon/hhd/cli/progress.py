@@ -88,18 +88,32 @@ def text(done: int, total: int, rate: float) -> str:
 
 
 @contextlib.contextmanager
-def beside(ask: Callable[[], tuple[int, int]], target: TextIO | None = None) -> Iterator[Line]:
+def counting(*, silent: bool, target: TextIO | None = None) -> Iterator[None]:
+    """Show on a terminal how far what is done within the block is, as far as it is counted there; `silent`: nothing."""
+    if silent or not Line(sys.stderr if target is None else target).shows:
+        yield
+        return
+    from hhd.base import passing
+
+    with passing.watched() as far, beside(far.so_far, target, what=lambda: far.what):
+        yield
+
+
+@contextlib.contextmanager
+def beside(
+    ask: Callable[[], tuple[int, int]], target: TextIO | None = None, *, what: Callable[[], str] = str
+) -> Iterator[Line]:
     """Show on a terminal, while something else is waited for, what `ask` says: bytes that went over, and of how many.
 
     It is asked in a thread of its own; who writes in between takes `Line.clear` first. What cannot be asked is not
-    shown.
+    shown. `what`: a word for what is done, before it. Less than before is something else that began.
     """
     line = Line(sys.stderr if target is None else target)
     over = threading.Event()
     if not line.shows:
         yield line
         return
-    thread = threading.Thread(target=_ask_on, args=(ask, line, over), daemon=True)
+    thread = threading.Thread(target=_ask_on, args=(ask, what, line, over), daemon=True)
     thread.start()
     try:
         yield line
@@ -109,14 +123,16 @@ def beside(ask: Callable[[], tuple[int, int]], target: TextIO | None = None) -> 
         line.clear()
 
 
-def _ask_on(ask: Callable[[], tuple[int, int]], line: Line, over: threading.Event) -> None:
+def _ask_on(ask: Callable[[], tuple[int, int]], what: Callable[[], str], line: Line, over: threading.Event) -> None:
     from hhd.base.errors import UserError
 
     rate, before = Rate(), -1
     with contextlib.suppress(UserError, OSError):
         while not over.wait(ASKED_SECONDS):
             done, total = ask()
+            if done < before:
+                rate = Rate()
             speed = rate.of(done)
             if before >= 0 and done > before and not over.is_set():  # Nothing is said of what is over at once.
-                line.show(text(done, total, speed))
+                line.show(f"{what()} {text(done, total, speed)}".lstrip())
             before = done

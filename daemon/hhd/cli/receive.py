@@ -8,7 +8,7 @@ import click
 
 from hhd.app import handoffs
 from hhd.base.text import visible
-from hhd.cli import telling
+from hhd.cli import progress, telling
 from hhd.cli.telling import JSON
 
 
@@ -20,7 +20,8 @@ def command(file: Path, as_json: bool) -> None:
 
     It is taken once, and by the device that it was made for alone.
     """
-    done = handoffs.receive(file)
+    with progress.counting(silent=as_json):
+        done = handoffs.receive(file)
     if as_json:
         telling.as_object(done)
         return

@@ -130,7 +130,8 @@ def _tell(moved: Moved) -> None:
 
 
 def _to_file(session: str, device: str, file: Path, force: bool, as_json: bool) -> None:
-    made, size = handoffs.release_to_file(session, device, file, force=force)
+    with progress.counting(silent=as_json):
+        made, size = handoffs.release_to_file(session, device, file, force=force)
     if as_json:
         fields = {name: one for name, one in telling.fields(made).items() if name != "parts"}
         telling.as_object(fields, file=str(file), bytes=size)

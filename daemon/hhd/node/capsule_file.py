@@ -16,7 +16,7 @@ import stat
 from collections.abc import Sequence
 from pathlib import Path
 
-from hhd.base import files
+from hhd.base import files, passing
 from hhd.base.errors import RefusedError, RolledBackError, UncertainError
 from hhd.node.own import UNKNOWN, Owner, Register
 from hhd_protocol import capsule
@@ -184,12 +184,13 @@ def _exists(path: Path) -> RefusedError:
 def write_bytes(path: Path, pieces: Sequence[files.Buffer], *, force: bool = False) -> int:
     """Write `pieces` to `path`, over a plain file that nobody advances only with `force`."""
     refused = f"{path} was not written"
+    counted = passing.counted("writing", sum(map(len, pieces)), passing.cut(pieces)) if passing.is_watched() else pieces
     try:
         if not (force and os.path.lexists(path)):
-            return files.create(path, pieces)
+            return files.create(path, counted)
         fd = _lock(path)
         try:
-            return files.replace(path, pieces)
+            return files.replace(path, counted)
         finally:
             os.close(fd)
     except FileExistsError:
@@ -222,14 +223,14 @@ def _open(path: Path, *, follow: bool) -> int:
     try:
         fd = os.open(path, flags)
     except FileNotFoundError:
-        raise RefusedError(f"There is no capsule at {path}.") from None
+        raise RefusedError(f"There is no file {path}.") from None
     except (OSError, ValueError) as error:
         if isinstance(error, OSError) and error.errno == errno.ELOOP and path.is_symlink():
             raise RefusedError(f"{path} is a link; name the file it leads to.") from None
         raise RefusedError(f"{path} cannot be read ({_reason(error)}).") from None
     if not stat.S_ISREG(os.fstat(fd).st_mode):
         os.close(fd)
-        raise RefusedError(f"{path} is not a plain file, so it is not a capsule.")
+        raise RefusedError(f"{path} is not a plain file.")
     return fd
 
 
@@ -238,10 +239,12 @@ def _read(fd: int, path: Path) -> bytes:
     if left > CAPSULE_BYTES_MAX:
         raise RefusedError(f"{path} was refused: it has {left} bytes, more than the {CAPSULE_BYTES_MAX} of a capsule.")
     parts = []
+    passing.begin("reading", left)
     try:
-        while left and (part := os.read(fd, left)):
+        while left and (part := os.read(fd, min(left, passing.PIECE_BYTES))):
             parts.append(part)
             left -= len(part)
+            passing.more(len(part))
     except OSError as error:
         raise RefusedError(f"{path} cannot be read ({_reason(error)}).") from error
     return b"".join(parts)

@@ -14,6 +14,7 @@ from functools import cached_property
 from pathlib import Path
 from typing import TYPE_CHECKING
 
+from hhd.base import passing
 from hhd.base.errors import RefusedError, UsageError
 from hhd.identity.key import Identity
 from hhd.node import listing, naming, registry, transcripts
@@ -301,6 +302,7 @@ class ControlService:
         elif passphrase is not None:
             raise UsageError(f"{path} is not sealed; leave --passphrase-fd out.")
         value = capsule_file.decode(content, path)
+        passing.begin("storing", len(raw))  # About so much: it is compressed there as it is here.
         made, fresh = importing.imported(self.store, self.me, value, own=own, module=module)
         said = value.origin
         return self._forked(

@@ -11,6 +11,7 @@ from collections.abc import Iterator
 from dataclasses import replace
 from pathlib import Path
 
+from hhd.base import passing
 from hhd.base.errors import RefusedError
 from hhd.identity.key import Identity
 from hhd.node import handing_on, handoff_journal, programs, sealed_file, sessions
@@ -125,13 +126,9 @@ def parts(store: Store, me: Identity, grant: Grant) -> Iterator[bytes]:
     if len(bundle.objects) != len(raws):
         raise DamagedStoreError("An object that the session needs is missing; run `hhd check`.")
     try:
-        return iter(
-            list(
-                sealed_file.sealed_parts(
-                    list(encode_bundle(bundle)), seed=me.seed, to_public=member.public, passphrase=None
-                )
-            )
-        )
+        plain = list(encode_bundle(bundle))
+        sealed_parts = sealed_file.sealed_parts(plain, seed=me.seed, to_public=member.public, passphrase=None)
+        return iter(list(passing.counted("sealing", sum(map(len, plain)), sealed_parts)))
     except FormatError as error:
         raise RefusedError(f"The session does not fit a file: {error}.") from error
 
@@ -195,7 +192,7 @@ def _store(store: Store, me: Identity, bundle: Bundle, grant: Grant) -> None:
     store.create_session(grant.session, family=bundle.family)
     if store.session(grant.session).family != bundle.family:
         raise FormatError("the session has keys of another family here")
-    for raw in bundle.objects:
+    for raw in passing.counted("keeping", sum(map(len, bundle.objects)), bundle.objects):
         store.objects.put(raw)
     if bundle.module is not None:
         store.modules.put(unpack(bundle.module))

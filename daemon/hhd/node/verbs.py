@@ -104,10 +104,16 @@ class Verbs:
 
 
 def _exported(made: Exported) -> tuple[Exporting, list[bytes]]:
+    parts = list(cut(bytes(part) for part in made.parts))
     about = Exporting(
-        session=made.session, title=made.title, checkpoint=made.checkpoint, to=made.to, sealed=made.sealed
+        session=made.session,
+        title=made.title,
+        checkpoint=made.checkpoint,
+        to=made.to,
+        sealed=made.sealed,
+        size=sum(map(len, parts)),
     )
-    return about, list(cut(bytes(part) for part in made.parts))
+    return about, parts
 
 
 def cut(parts: Iterator[bytes]) -> Iterator[bytes]:

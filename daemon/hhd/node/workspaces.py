@@ -12,7 +12,7 @@ from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import TypedDict
 
-from hhd.base import log
+from hhd.base import log, passing
 from hhd.base.errors import RefusedError, UsageError
 from hhd.base.paths import workspaces_folder
 from hhd.base.text import visible, visible_bytes
@@ -238,8 +238,9 @@ class Workspaces:
         done = None if readied is None else self._appeared(found, folder, readied)
         if done is None:
             given = self._given(found, folder, looked)
+            passing.begin("its files", sum(one.size for one in wanted.contents()))
             with held(folder, unfinished.box()) as place:
-                done = materialise(wanted, given.get, folder, place, **given.about(found))
+                done = materialise(wanted, _counting(given.get), folder, place, **given.about(found))
         with self.store.transaction():
             Folders(self.store).note(done.folder, found.family, found.reader.ref)
         return Applied(
@@ -430,6 +431,17 @@ def _where(one: findings.Finding) -> str:
     if one.path is None:
         return f"what was said or given at effect {one.position}"
     return visible_bytes(one.path) + (f" (after its first {one.piece} MiB)" if one.piece else "")
+
+
+def _counting(get: Callable[[PageId], bytes]) -> Callable[[PageId], bytes]:
+    """`get`, with what it gives counted for who watches."""
+
+    def counted(piece: PageId) -> bytes:
+        raw = get(piece)
+        passing.more(len(raw))
+        return raw
+
+    return counted if passing.is_watched() else get
 
 
 def _either(one: CaptureReader, other: CaptureReader) -> Callable[[PageId], bytes]:

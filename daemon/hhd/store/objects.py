@@ -9,6 +9,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 
+from hhd.base import passing
 from hhd.store.database import OBJECTS, Database
 from hhd.store.errors import DamagedStoreError
 from hhd_protocol.ids import ObjectName
@@ -28,6 +29,7 @@ class Objects:
         with self._database.transaction():
             if self._database.write("INSERT OR IGNORE INTO objects VALUES(?,?)", number, raw) > 0:
                 self._database.count(OBJECTS, tally_name(number), 1)
+                passing.more(len(raw), what="storing")
                 return name
         if self.raw(name) != raw:
             raise DamagedStoreError(f"Object {name.hex()[:16]} is in the store with other bytes; run `hhd check`.")

@@ -29,13 +29,17 @@ class Forked:
 
 @dataclass(frozen=True, kw_only=True)
 class Exporting:
-    """A session as a capsule file: at which checkpoint, and sealed to which device (None: to none)."""
+    """A session as a capsule file: at which checkpoint, and sealed to which device (None: to none).
+
+    `size`: bytes of the file, 0 where that is not known yet.
+    """
 
     session: str
     title: str
     checkpoint: str
     to: Device | None
     sealed: bool
+    size: int = 0
 
 
 @dataclass(frozen=True, kw_only=True)
