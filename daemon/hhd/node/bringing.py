@@ -19,7 +19,8 @@ from hhd.node.workspace_answers import Applied
 from hhd.node.workspaces import Workspaces
 from hhd.store.captures import capture_ref
 from hhd.store.store import Store
-from hhd_protocol.ids import CheckpointId, SessionId
+from hhd_protocol.ids import CheckpointId, SessionId, StatementId
+from hhd_protocol.objects import Ref
 
 
 def look(store: Store, me: Identity, session: SessionId, *, called: str = "") -> Looked | None:
@@ -27,12 +28,12 @@ def look(store: Store, me: Identity, session: SessionId, *, called: str = "") ->
 
     Raises UserError where it cannot be told what is there.
     """
-    main = sessions.view(store, me, session).main
-    if main is None or capture_ref(store.checkpoint(CheckpointId(main)).workspace) is None:
+    ref = _captured(store, sessions.view(store, me, session).main)
+    if ref is None:
         return None
     noted = here.noted(store, session)
     mapped = None if noted is None else noted.folder
-    return Workspaces(store=store, me=me).look(session.hex(), mapped, called=called or _called(mapped))
+    return Workspaces(store=store, me=me).look(session, ref, mapped, called=called or _called(mapped))
 
 
 def ready(
@@ -42,11 +43,12 @@ def ready(
 
     Raises UserError, with nothing left of it.
     """
-    if sessions.view(store, me, session).main != head or capture_ref(store.checkpoint(head).workspace) is None:
+    ref = _captured(store, head)
+    if ref is None or sessions.view(store, me, session).main != head:
         return None
     noted = here.noted(store, session)
     mapped = None if noted is None else noted.folder
-    return Workspaces(store=store, me=me).ready(session.hex(), mapped, called=called or _called(mapped), looked=looked)
+    return Workspaces(store=store, me=me).ready(session, ref, mapped, called=called or _called(mapped), looked=looked)
 
 
 def bring(
@@ -63,13 +65,13 @@ def bring(
     `called`: what its folder is called elsewhere. `looked`: what was found in the folder shortly before. `readied`:
     what was prepared there, which the caller drops. Raises UserError, with nothing changed.
     """
-    main = sessions.view(store, me, session).main
-    if main is None or capture_ref(store.checkpoint(CheckpointId(main)).workspace) is None:
+    ref = _captured(store, sessions.view(store, me, session).main)
+    if ref is None:
         return None
     noted = here.noted(store, session)
     mapped = None if noted is None else noted.folder
     applied = Workspaces(store=store, me=me).bring(
-        session.hex(), mapped, called=called or _called(mapped), looked=looked, readied=readied
+        session, ref, mapped, called=called or _called(mapped), looked=looked, readied=readied
     )
     with store.transaction():
         note = noted or here.Note(place=None)
@@ -101,6 +103,11 @@ def insist(store: Store, session: SessionId, head: CheckpointId) -> None:
         raise RefusedError(f"{len(missing)} pieces of the session's files are not here yet.")
     if wanted.repository is not None and shutil.which("git") is None:
         raise RefusedError("The session works in a git repository, and there is no git on this device.")
+
+
+def _captured(store: Store, head: StatementId | None) -> Ref | None:
+    """The capture that a checkpoint names."""
+    return None if head is None else capture_ref(store.checkpoint(CheckpointId(head)).workspace)
 
 
 def _called(folder: Path | None) -> str:

@@ -146,6 +146,7 @@ class Acts:
         except (UserError, OSError) as error:
             log.fault("handoff_without_files", error, session=session.hex(), transfer=transfer.hex())
             notes.append(f"Its files did not appear: {why_of(error)}")
+        await self.rehearsal.drop_files(going)  # A record of what was begun there would have its process look into it.
         try:
             await self._ways.workers.start(session)
         except (UserError, OSError) as error:
@@ -156,7 +157,6 @@ class Acts:
         begun = Begun(transfer=transfer, session=session, runs=runs, notes=tuple(map(handoff.bounded, notes)))
         await self._ways.send(going.peer, begun)
         going.calm.set()
-        await self.rehearsal.drop_files(going)
         peer = going.peer
         await self._ways.store(lambda control: handoff_steps.opened(control.store, transfer, session, peer, notes))
 

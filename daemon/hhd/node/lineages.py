@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import contextlib
+from collections import OrderedDict
 from collections.abc import Mapping
 from dataclasses import dataclass
 from functools import cached_property
@@ -81,4 +83,20 @@ def _holds(signed: Signed, members: Mapping[DeviceId, Member], me: DeviceId) -> 
     What this device signed came here by its own hand, or was checked when it came; its rows are sealed.
     """
     member = members.get(signed.body.by)
-    return signed.body.by == me or member is None or lineage.verify(signed, member.public)
+    return signed.body.by == me or member is None or _verified(signed, member.public)
+
+
+_VERIFIED: OrderedDict[tuple[StatementId, bytes], bool] = OrderedDict()
+_VERIFIED_MAX = 8192
+
+
+def _verified(signed: Signed, public: bytes) -> bool:
+    """As `lineage.verify`, once for each statement and key: the id is a digest of all of it, the signature too."""
+    key = (signed.id, public)
+    found = _VERIFIED.get(key)
+    if found is None:
+        found = _VERIFIED[key] = lineage.verify(signed, public)
+        if len(_VERIFIED) > _VERIFIED_MAX:
+            with contextlib.suppress(KeyError):  # Another thread may have been quicker.
+                _VERIFIED.popitem(last=False)
+    return found

@@ -22,6 +22,7 @@ from hhd_protocol.statements import EffectKind, Progress
 
 def judge_kinds(store: Store, doors: Doors, session: SessionId) -> None:
     """Tell the doors of effects that are open at a head and may be done twice: nothing is owed for those."""
+    found = False
     for head in doors.part.known.view.heads:
         try:
             pending = Moment(store, CheckpointId(head)).standing.journal.pending
@@ -29,7 +30,11 @@ def judge_kinds(store: Store, doors: Doors, session: SessionId) -> None:
             continue
         if pending is not None and (kind := kind_of(pending)) is not EffectKind.TOOL:
             doors.kinds[effect_id(session, pending.index)] = kind
-    doors.load(doors.part.leg)
+            found = True
+    if found:
+        doors.load(doors.part.leg)
+    else:
+        doors.look()
 
 
 def write_checkpoint(store: Store, pen: Pen, session: SessionId, draft: CheckpointDraft) -> None:

@@ -12,7 +12,7 @@ from hashlib import sha256
 
 from hhd.base import config
 from hhd.base.errors import RefusedError, UserError
-from hhd.node import opening, pair, workbench
+from hhd.node import opening, pair, sessions, workbench
 from hhd.node.moment import Moment
 from hhd.node.run import Here
 from hhd.runtime.guest import Guest
@@ -20,7 +20,7 @@ from hhd.runtime.module import Module
 from hhd.runtime.outcomes import Limits
 from hhd.store.store import Store
 from hhd_protocol.abi import Snapshot
-from hhd_protocol.ids import CheckpointId, StatementId
+from hhd_protocol.ids import CheckpointId, SessionId, StatementId
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -39,6 +39,7 @@ def prepared(end: pair.End, wish: pair.Prepare, kept: contextlib.ExitStack) -> P
         here = opening.here_with(wish.model)
         bench = kept.enter_context(workbench.opened())
         insist_on_program(bench.store, CheckpointId(StatementId(wish.head)))
+        sessions.view(bench.store, bench.me, SessionId(StatementId(wish.session)))  # It loads whatever that takes.
     except UserError as error:
         end.say(pair.Prepared(problem=str(error)))
         return None

@@ -38,6 +38,7 @@ from hhd.workspace.wanted import Wanted
 from hhd.workspace.written import Written
 from hhd_protocol.crypto import content_id
 from hhd_protocol.ids import CheckpointId, FamilyId, PageId, SessionId
+from hhd_protocol.objects import Ref
 from hhd_protocol.workspace import Capture
 
 ID_MIN = 4
@@ -161,34 +162,18 @@ class Workspaces:
             places=tuple((_where(one), one.line, one.kind) for one in found),
         )
 
-    def apply(
-        self,
-        name: str,
-        folder: Path | None,
-        *,
-        at: str | None = None,
-        looked: Looked | None = None,
-        readied: Readied | None = None,
-    ) -> Applied:
+    def apply(self, name: str, folder: Path | None, *, at: str | None = None) -> Applied:
         """Make the capture that `name` means appear in `folder`, or, where that would lose something, in one of ours.
 
-        `folder` None: where the person mapped its session, else where hints say that its repository is. `looked`: what
-        was found there shortly before. `readied`: what was prepared there; git is let work there again, and what is
-        left of it is the caller's to drop.
+        `folder` None: where the person mapped its session, else where hints say that its repository is.
         """
         with self.store.shelf.held():  # What is remembered of the folder in the end must still be here.
             found = self._found(name, at)
-            wanted = found.reader.capture()
-            place = _place(folder or self._guess(found, wanted))
-            try:
-                return self._apply(found, wanted, place, "", looked, readied)
-            except NotOurs as error:
-                ours = self._ours(place, found)
-                return self._apply(found, wanted, ours, str(error))
+            return self._applied(found, _place(folder or self._guess(found, found.reader.capture())), None, None)
 
-    def look(self, name: str, folder: Path | None, *, called: str) -> Looked | None:
+    def look(self, session: SessionId, ref: Ref, folder: Path | None, *, called: str) -> Looked | None:
         """Look at where `bring` would make the capture appear; None where nothing is there yet. Raises NotOurs."""
-        found = self._found(name)
+        found = self._of_session_at(session, ref)
         place = _place(folder or self._ours(Path(called), found))
         if not _holds_something(place):
             return None
@@ -197,10 +182,12 @@ class Workspaces:
             folder=place, now=now, family=(last or found).family, last=None if last is None else last.reader.ref
         )
 
-    def ready(self, name: str, folder: Path | None, *, called: str, looked: Looked | None) -> Readied | None:
+    def ready(
+        self, session: SessionId, ref: Ref, folder: Path | None, *, called: str, looked: Looked | None
+    ) -> Readied | None:
         """Prepare all of `bring` but the switch; None where that can only be done at once. Raises as `bring`, with
         nothing left of it."""
-        found = self._found(name)
+        found = self._of_session_at(session, ref)
         place = _place(folder or self._ours(Path(called), found))
         given = self._given(found, place, looked)
         try:
@@ -214,17 +201,31 @@ class Workspaces:
 
     def bring(
         self,
-        name: str,
+        session: SessionId,
+        ref: Ref,
         folder: Path | None,
         *,
         called: str,
         looked: Looked | None = None,
         readied: Readied | None = None,
     ) -> Applied:
-        """Make the capture of a session appear in `folder`, or, where it has none here or that would lose something, in
-        one of ours, that is named after what it is `called`."""
-        found = self._found(name)
-        return self.apply(name, folder or self._ours(Path(called), found), looked=looked, readied=readied)
+        """Make the capture `ref` of a session appear in `folder`, or, where it has none here or that would lose
+        something, in one of ours, that is named after what it is `called`.
+
+        `looked`: what was found there shortly before. `readied`: what was prepared there; what is left of that is the
+        caller's to drop.
+        """
+        with self.store.shelf.held():
+            found = self._of_session_at(session, ref)
+            return self._applied(found, _place(folder or self._ours(Path(called), found)), looked, readied)
+
+    def _applied(self, found: _Found, place: Path, looked: Looked | None, readied: Readied | None) -> Applied:
+        wanted = found.reader.capture()
+        try:
+            return self._apply(found, wanted, place, "", looked, readied)
+        except NotOurs as error:
+            ours = self._ours(place, found)
+            return self._apply(found, wanted, ours, str(error))
 
     def _apply(
         self,
@@ -362,13 +363,16 @@ class Workspaces:
         if ref is None:
             where = "" if at is None else " at that checkpoint"
             raise RefusedError(f"Session {shown} has no capture of its folder{where} yet.")
-        family = self.store.session(listed.id).family
-        noted = here.noted(self.store, listed.id)
+        return self._of_session_at(listed.id, ref)
+
+    def _of_session_at(self, session: SessionId, ref: Ref) -> _Found:
+        family = self.store.session(session).family
+        noted = here.noted(self.store, session)
         return _Found(
             reader=self.store.capture_reader(family, ref),
             family=family,
             folder=None if noted is None else noted.folder,
-            session=listed.id,
+            session=session,
         )
 
     def _of_its_session(self, found: _Found, folder: Path) -> _Found | None:

@@ -14,6 +14,7 @@ end of this device's own chain, stay when the session is removed.
 
 from __future__ import annotations
 
+import functools
 from collections.abc import Iterable, Iterator
 from typing import TYPE_CHECKING
 
@@ -230,10 +231,17 @@ class Statements:
             self._rows.put(TIP, session, by, encode([*here]))
 
 
+_decoded = functools.lru_cache(maxsize=4096)(lineage.decode)
+"""A session's statements are read again at each of its steps, and most are those of before."""
+
+_KEPT_BYTES = 4096
+"""Of a statement that stays decoded; most have some hundreds."""
+
+
 def opened(statement: StatementId, raw: bytes) -> Signed:
     """Return a statement of a row; raises DamagedStoreError if it is not the one of that id."""
     try:
-        signed = lineage.decode(raw)
+        signed = _decoded(raw) if len(raw) <= _KEPT_BYTES else lineage.decode(raw)
     except FormatError as error:
         raise DamagedStoreError(f"Statement {statement.hex()[:16]} is not in the form it was written in.") from error
     if signed.id != statement:
