@@ -183,3 +183,15 @@ def test_woken_to_a_session_that_nobody_took_over_its_next_command_runs_once_the
         assert clock.now >= woke + NETWORK_MS
     assert closed.runs() == "x\nx\n"
     assert closed.heads(closed.laptop) == 1
+
+
+def test_what_may_have_run_is_still_said_when_the_work_of_the_other_device_comes(closed: Scene) -> None:
+    control, name = closed.desktop.control, closed.session.hex()
+    control.take_over(control.takeable(name), "the lid of the laptop is closed")
+    assert control.show(name).state == "uncertain"
+    closed.alice.noticed("desktop", closed.session)
+    closed.alice.link("laptop", "desktop")
+    assert closed.alice.pump()
+    assert closed.heads(closed.desktop) == 2, "the laptop's work came"
+    shown = control.show(name)
+    assert (shown.state, shown.waiting) == ("uncertain", "")

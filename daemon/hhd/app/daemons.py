@@ -79,6 +79,7 @@ def _run(ready: Callable[[], None]) -> None:
         parts += [peers, meeting, sharing, syncs]
         handing = handoffs.part(workers, peers, syncs, this_device.identity().id, lanes)
         syncs.fenced.append(handing.learned)
+        peers.roll.on_change(handing.regrouped)
         parts.append(handing)
         relays = relaying.part(workers, peers, syncs, handing)
         parts.append(relays)

@@ -22,7 +22,7 @@ from hhd.node import (
 )
 from hhd.node.devices import Devices
 from hhd.node.doors import known as known_of
-from hhd.node.handoff_words import REMOVED
+from hhd.node.handoff_words import REMOVED, TARGET_OUT
 from hhd.node.members import members
 from hhd.node.moment import Moment
 from hhd.node.refused import short
@@ -231,12 +231,13 @@ def news(store: Store, me: Identity, one: Handoff, at_ms: int) -> Event | None:
     beaten = Event(what=Happening.BEATEN, why="Another record of the session beats it.", at_ms=at_ms)
     if one.side is Side.SOURCE and one.stage in PENDING:
         if view.token.id == record.token:
-            return None
+            return Event(what=Happening.FAILED, why=TARGET_OUT, at_ms=at_ms) if record.peer in view.revoked else None
         grant = _grant(store, record, view)
         return beaten if grant is None else Event(what=Happening.SIGNED, grant=grant, at_ms=at_ms)
     if one.side is Side.TARGET and one.stage in UNTAKEN:
-        grant = _grant(store, record, view)
-        return None if grant is None else Event(what=Happening.RELEASE, grant=grant, at_ms=at_ms)
+        if (grant := _grant(store, record, view)) is not None:
+            return Event(what=Happening.RELEASE, grant=grant, at_ms=at_ms)
+        return Event(what=Happening.FAILED, why=TARGET_OUT, at_ms=at_ms) if me.id in view.revoked else None
     if record.release is None or one.stage not in (Stage.RELEASED, Stage.TAKEN):
         return None
     release = lineage.decode(record.release)

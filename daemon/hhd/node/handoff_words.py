@@ -8,6 +8,8 @@ from hhd_protocol.handoff import Record, Side, Stage
 
 REMOVED = "A person removed the session everywhere."
 """Why a handoff was closed whose session is gone; it stands in the journal."""
+TARGET_OUT = "The device that it was to be handed to was put out."
+"""Why a handoff was given up whose target may be handed nothing any more."""
 GONE = ("it was removed, as a person wished", "no device has it any more")
 """Continuity and ownership then."""
 

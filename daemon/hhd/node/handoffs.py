@@ -96,6 +96,12 @@ class Handoffs:
             if going.session == session and self._ways.tasks is not None:
                 self._ways.soon(self.turns.watch(going))
 
+    def regrouped(self) -> None:
+        """Who is a member changed: a device that was put out is handed nothing."""
+        for going in self.turns.goings.values():
+            if self._ways.tasks is not None:
+                self._ways.soon(self.turns.watch(going))
+
     def moving(self, session: SessionId) -> str | None:
         """The name of the device that a session of this one is being handed to; "": it came, and is about to begin
         here. None where it stays as it is."""

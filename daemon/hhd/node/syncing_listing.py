@@ -6,6 +6,7 @@ from hhd.node import listing
 from hhd.node.listed_step import state_of, title_of, waiting_of
 from hhd.node.listing import Listed, State
 from hhd.node.moment import Moment
+from hhd.node.stored_session import doubted_by
 from hhd.store.errors import DamagedStoreError, MissingError, ThinnedError
 from hhd.store.store import Store
 from hhd_protocol.fencing import View
@@ -21,7 +22,8 @@ def show(store: Store, session: SessionId, view: View, *, changed: bool) -> None
         token=0 if view.token is None else view.token.number,
         heads=len(view.heads),
     )
-    if changed or before is None:
+    doubtful = now.state is State.UNCERTAIN or (now.state is State.WAITING and view.uncertain)
+    if changed or before is None or doubtful:  # What may have run is said by statements alone, too.
         now = _with_content(store, session, view, now)
     if changed or now != before:  # Content counts checkpoints, whatever else it changes.
         listing.put(store, now)
@@ -34,7 +36,7 @@ def _with_content(store: Store, session: SessionId, view: View, listed: Listed) 
         return listed
     try:
         moment = Moment(store, CheckpointId(main))
-        standing = moment.standing
+        standing = doubted_by(view, session, moment.standing)
     except (DamagedStoreError, MissingError, ThinnedError):
         return listed
     running = listed.state is State.RUNNING and store.is_advanced(session)
