@@ -93,6 +93,8 @@ MOVING: Kinds = {
         "node/test_handoffs.py::test_a_release_whose_target_is_gone_ends_uncertain_and_says_the_way_which_works",
         "node/test_handoffs.py::test_a_running_effect_is_waited_for_and_past_the_deadline_it_goes_on_here",
         "net/test_transfer_stages.py::test_where_a_device_is_gone_for_good_the_way_on_is_offered_and_works",
+        "node/test_handoffs_put_out.py::test_before_the_release_it_is_given_up_at_once_and_the_session_goes_on_at_the_"
+        "source",
     ),
     Kind("24", "a pause in deep recursion writes past the room that its frames have"): (
         "runtime/instrument/test_shapes.py::test_a_frame_without_room_traps_before_it_is_written",

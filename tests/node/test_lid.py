@@ -195,3 +195,11 @@ def test_what_may_have_run_is_still_said_when_the_work_of_the_other_device_comes
     assert closed.heads(closed.desktop) == 2, "the laptop's work came"
     shown = control.show(name)
     assert (shown.state, shown.waiting) == ("uncertain", "")
+    control.settle(name, None, how="did-not-run")
+    closed.alice.cut("laptop")
+    with pytest.raises(UserError):
+        closed.laptop.go_here(closed.session)  # Fenced, it closes; the desktop hears of that.
+    closed.alice.noticed("laptop", closed.session)
+    closed.alice.link("laptop", "desktop")
+    assert closed.alice.pump()
+    assert control.show(name).state == "paused", "the person has said what happened"

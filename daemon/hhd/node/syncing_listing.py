@@ -7,6 +7,7 @@ from hhd.node.listed_step import state_of, title_of, waiting_of
 from hhd.node.listing import Listed, State
 from hhd.node.moment import Moment
 from hhd.node.stored_session import doubted_by
+from hhd.node.words import Words
 from hhd.store.errors import DamagedStoreError, MissingError, ThinnedError
 from hhd.store.store import Store
 from hhd_protocol.fencing import View
@@ -37,6 +38,9 @@ def _with_content(store: Store, session: SessionId, view: View, listed: Listed) 
     try:
         moment = Moment(store, CheckpointId(main))
         standing = doubted_by(view, session, moment.standing)
+        state, pending = state_of(standing), standing.journal.pending
+        if state is State.UNCERTAIN and pending is not None and Words(store=store, session=session).settlement(pending):
+            state = State.PAUSED  # A person has said what happened, and it goes on with that.
     except (DamagedStoreError, MissingError, ThinnedError):
         return listed
     running = listed.state is State.RUNNING and store.is_advanced(session)
@@ -45,7 +49,7 @@ def _with_content(store: Store, session: SessionId, view: View, listed: Listed) 
         title=opening,
         opening=opening,
         program=standing.program,
-        state=listed.state if running else state_of(standing),
+        state=listed.state if running else state,
         waiting=waiting_of(standing),
         at_ms=moment.checkpoint.at_ms,
     )
