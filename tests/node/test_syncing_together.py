@@ -317,3 +317,29 @@ def test_many_steps_that_were_noticed_late_are_asked_for_beyond_a_bound(
         assert alice.pump()
         assert set(busy.here()) == set(busy.made)
         same(alice, busy.session, "laptop", "desktop")
+
+
+@pytest.mark.parametrize("carried", [4, 10])
+def test_a_device_that_is_slower_than_a_busy_session_catches_up_and_stays_so(tmp_path: Path, carried: int) -> None:
+    """What it lacked when the work began is all that it asks for: what is made meanwhile comes with its content."""
+    with person(tmp_path, "laptop", "desktop") as alice:
+        alice.link("laptop", "desktop")
+        assert alice.pump()
+        session = alice.create("laptop")
+        work = Work(alice, "laptop", session, Memory(200))
+        alice.noticed("laptop", session)
+        behind = []
+        for _ in range(30):
+            work.step(scribble(work)[0] if work.grown else None, said=b"x")
+            alice.pump(carried, together=lambda: 64)
+            here = [len(alice[name].store.checkpoint_ids(session)) for name in ("laptop", "desktop")]
+            behind.append(here[0] - here[1])
+        assert behind[0] and max(behind) <= 8 and not any(behind[15:]), behind
+        said = [decode_message(raw) for raw in alice.seen]
+        assert not any(isinstance(one, Absent) for one in said), (
+            "nothing is sent as a recipe that cannot be carried out"
+        )
+        assert sum(isinstance(one, Rebuild) for one in said) >= 15, "and what can be, is"
+        assert alice.pump()
+        same(alice, session, "laptop", "desktop")
+        assert not Check(alice["desktop"].store).run().findings

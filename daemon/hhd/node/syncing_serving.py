@@ -78,6 +78,7 @@ class Serving:
         """Send statements in order; checkpoints with what they brought, as long as that is small and little in all."""
         peer, session = output.peer, output.session
         eager = output.eager and self.eager
+        whole = not self._talk.machine.peers[peer].keeps_up(session)
         entries: list[Entry] = []
         along: list[bytes] = []
         count = in_all = 0
@@ -86,7 +87,9 @@ class Serving:
             entry, brought = self._entry(id, one.raw, isinstance(one.body, CheckpointBody))
             if brought is not None:
                 count += 1
-                small = self._small(peer, session, brought, id) if eager and count <= EAGER_CHECKPOINTS_MAX else None
+                small = None
+                if eager and count <= EAGER_CHECKPOINTS_MAX:
+                    small = self._small(peer, session, brought, id, whole=whole)
                 in_all += 0 if small is None else small.size
                 eager = small is not None and in_all <= EAGER_IN_ALL_BYTES_MAX  # The next one stands on this one.
                 if small is not None and eager:
@@ -132,13 +135,17 @@ class Serving:
         return entry, None if kept.thinned else list(kept.objects)
 
     def _small(
-        self, peer: DeviceId, session: SessionId, names: Iterable[ObjectName], brought_by: CheckpointId
+        self, peer: DeviceId, session: SessionId, names: Iterable[ObjectName], brought_by: CheckpointId, *, whole: bool
     ) -> _Small | None:
-        """What a checkpoint brought, to go along with it; None where it is too much for that, or not here."""
+        """What a checkpoint brought, to go along with it; None where it is too much for that, or not here.
+
+        `whole`: without recipes, since the peer has not got what was before.
+        """
         found: list[bytes] = []
         recipes: list[Message] = []
         for name in names:
-            if (recipe := self._held.recipes.recipe(peer, session, name, brought_by)) is not None:
+            recipe = None if whole else self._held.recipes.recipe(peer, session, name, brought_by)
+            if recipe is not None:
                 recipes.append(recipe)
                 continue
             raw = self._held.store.objects.raw(name)

@@ -251,7 +251,7 @@ class Sync:
             if not one.level:
                 one.grew.setdefault(session, []).extend(ids)
             elif session not in one.apart:  # Else it asks, and gets them with what came before.
-                eager = event.source is None and one.takes(session) and one.keeps_up(session)
+                eager = event.source is None and one.takes(session)
                 outputs += one.send(session, ids, eager=eager)
         return outputs
 
