@@ -31,7 +31,7 @@ from hhd_protocol.sync.events import (
     Tick,
     Woke,
 )
-from hhd_protocol.sync.messages import Absent, Answered, Ask, Entry, Hello, Message, Statements, Want
+from hhd_protocol.sync.messages import Absent, Answered, Ask, Differ, Entry, Hello, Message, Statements, Want
 
 LAPTOP, DESKTOP, SERVER = (DeviceId(sha256(name.encode()).digest()) for name in ("laptop", "desktop", "server"))
 
@@ -171,6 +171,25 @@ def test_what_is_new_goes_to_who_is_linked_without_a_question() -> None:
     assert laptop.machine.is_level(DESKTOP, session(1))
     eager = [one for one in laptop.done if isinstance(one, SendStatements)]
     assert eager and eager[-1].eager
+
+
+def test_what_others_wrote_while_a_peer_was_asking_for_something_else_reaches_it_before_the_next_round() -> None:
+    """The peer knows already what it lacks and will ask for that alone; a hello in the middle of it is no new round."""
+    before = {session(1): line(1, 3), session(2): line(2, 3)}
+    laptop, desktop = Device(LAPTOP, {**before, session(1): line(1, 9)}), Device(DESKTOP, before)
+    by_id, wires = {LAPTOP: laptop, DESKTOP: desktop}, list[tuple[DeviceId, DeviceId, Message]]()
+    for one, other in ((laptop, desktop), (desktop, laptop)):
+        wires += [(one.id, to, message) for to, message in one.happens(Linked(peer=other.id))]
+    while not any(isinstance(message, Differ) and source == LAPTOP for source, _, message in wires):
+        source, target, message = wires.pop(0)
+        wires += [(target, to, said) for to, said in by_id[target].happens(Heard(peer=source, message=message))]
+    laptop.sessions[session(2)] = line(2, 8)
+    said = laptop.happens(Changed(session=session(2), digest=laptop.digest(session(2)), fresh={}))
+    laptop.machine.peers[DESKTOP].asked_ms = -SYNC_AGAIN_MS
+    said += laptop.happens(Tick())
+    carry(by_id, wires + [(LAPTOP, to, message) for to, message in said])
+    assert desktop.sessions == laptop.sessions
+    assert all(laptop.machine.is_level(DESKTOP, session(n)) for n in (1, 2))
 
 
 def test_content_is_asked_of_one_peer_and_of_another_where_it_is_absent() -> None:

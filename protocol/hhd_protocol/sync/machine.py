@@ -195,7 +195,7 @@ class Sync:
             case Ask():
                 return self._rounds.give(one, message)
             case Compared(round=round):
-                return self._rounds.compared(one, round)
+                return self._rounds.compared(one, round, lambda: self._hello(one, now_ms))
             case Answered(round=round):
                 return self._rounds.answered(one, round)
             case Want():
@@ -237,6 +237,7 @@ class Sync:
         if event.source is None and not event.fresh and self.digests.get(session) != event.digest:
             for one in self.peers.values():  # What is new is not known: peers have it otherwise until they asked.
                 one.apart.add(session)
+                one.missed.add(session)
         if event.digest is None or event.removed:
             self.wants.drop(session)
             for one in self.peers.values():

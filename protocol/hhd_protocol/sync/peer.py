@@ -14,7 +14,8 @@ from hhd_protocol.sync.events import Output, SendStatements
 class Peer:
     """What is known of one linked peer; gone with the link.
 
-    `level`: it said what it has, and `apart` are the sessions that it has otherwise and did not ask for yet. `grew`:
+    `level`: it said what it has, and `apart` are the sessions that it has otherwise and did not ask for yet; `missed`
+    those of them that came to be so since it was told which they are: it will not ask for them in this round. `grew`:
     what was added while it was not level. `sent`: statements that went over and were not acknowledged. `bare`:
     checkpoints of which it has no content yet, as far as is known, and `along` those of them whose content went with
     them. `waiting`: what is done when a session is loaded.
@@ -30,6 +31,7 @@ class Peer:
     holding: dict[SessionId | None, str] = field(default_factory=dict)
     level: bool = False
     apart: set[SessionId] = field(default_factory=set)
+    missed: set[SessionId] = field(default_factory=set)
     grew: dict[SessionId, list[StatementId]] = field(default_factory=dict)
     sent: dict[SessionId, set[StatementId]] = field(default_factory=dict)
     bare: dict[SessionId, set[CheckpointId]] = field(default_factory=dict)
@@ -66,6 +68,7 @@ class Peer:
         """What was under way of a session is no more: it is gone from this device."""
         for known in (self.grew, self.sent, self.bare, self.along):
             known.pop(session, None)
+        self.missed.discard(session)
 
     def acknowledged(
         self, session: SessionId, statements: Iterable[StatementId], whole: Iterable[CheckpointId]

@@ -6,6 +6,7 @@ message may come twice, late or not at all: a comparison begins anew with the ne
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from functools import partial
 
 from hhd_protocol.ids import Incarnation, SessionId
@@ -135,6 +136,7 @@ class Rounds:
         if hello.root == self._here.root_for(one):
             one.level = True
             one.apart.clear()
+            one.missed.clear()
             one.bare.clear()
             return [
                 Acknowledged(peer=one.id, session=None),
@@ -158,6 +160,7 @@ class Rounds:
         here = compare.in_buckets(mine, entries.bits, frozenset(entries.buckets))
         differ = [session for sessions in here.values() for session in sessions if theirs.get(session) != mine[session]]
         one.apart.update(differ)
+        one.missed.difference_update(*here.values())
         outputs: list[Output] = []
         for begin in range(0, max(1, len(differ)), SYNC_IDS_MAX):
             part = tuple(differ[begin : begin + SYNC_IDS_MAX])
@@ -182,11 +185,21 @@ class Rounds:
         chains, lacking = self._here.opened(ask.session)
         theirs = Frontier(ends=ask.ends, marks=ask.marks, loose=ask.loose)
         one.apart.discard(ask.session)
+        one.missed.discard(ask.session)
         one.bare[ask.session] = set(ask.lacking).difference(lacking)
         had = one.sent.get(ask.session, set())
         return one.send(ask.session, (id for id in chains.lacking(theirs) if id not in had))
 
-    def compared(self, one: Peer, round: int) -> list[Output]:
-        """The asker has asked for all: say when all that went before it is sent."""
-        one.waiting.append((None, lambda: [Send(peer=one.id, message=Answered(round=round))]))
+    def compared(self, one: Peer, round: int, again: Callable[[], list[Output]]) -> list[Output]:
+        """The asker has asked for all: say when all that went before it is sent.
+
+        `again` begins a round: what it missed in this one, it asks for in turn.
+        """
+
+        def answer() -> list[Output]:
+            missed = bool(one.missed)
+            one.missed.clear()  # Once for each: it may not be allowed to have them.
+            return [Send(peer=one.id, message=Answered(round=round)), *(again() if missed else ())]
+
+        one.waiting.append((None, answer))
         return self._here.go_on(one)
