@@ -21,7 +21,7 @@ from hhd.base.errors import RefusedError
 from hhd.node import handoff_admission, handoff_inquiries, handoff_steps, sessions
 from hhd.transports.link import Channel, Link, LinkError
 from hhd_protocol import handoff, limits
-from hhd_protocol.handoff import Inquire, Please, Probe, Told
+from hhd_protocol.handoff import Admit, Inquire, Please, Probe, Told
 from hhd_protocol.ids import SessionId, StatementId, TransferId
 from hhd_protocol.statements import Role
 
@@ -227,7 +227,8 @@ def test_no_more_are_looked_into_at_a_time_than_may_be_and_one_more_is_told_so(
                 asyncio.create_task(answer(home, "tower", "laptop", inquiry(home, session))) for _ in range(most)
             ]
             await until(lambda: begun[0] == most)
-            more = await answer(home, "desktop", "laptop", inquiry(home, session))
+            async with asyncio.timeout(30):
+                more = await answer(home, "desktop", "laptop", inquiry(home, session))
             assert more is not None and more.status == 3 and "too much" in more.sentence
             goes_on.set()
             assert [one.status for one in await asyncio.gather(*waiting) if one is not None] == [0] * most
@@ -260,7 +261,8 @@ def test_what_breaks_the_rules_of_either_channel_costs_the_link(three: list[Devi
         link = home.sites["desktop"].link(three[0].me.id)
         assert link is not None
         await home.sites["desktop"].handoffs._ways.send(three[0].me.id, inquiry(home, session))
-        await link.ended()
+        async with asyncio.timeout(20):
+            await link.ended()
 
     run(three, go)
     assert three[0].control.transfers() == []
@@ -329,13 +331,17 @@ def test_a_link_that_breaks_or_a_device_that_says_nothing_ends_the_wait_in_a_sen
         await until(lambda: home.sites["tower"].link(three[0].me.id) is not None)
         laptop.handlers[handoff_inquiries.CHANNEL] = served
         probed = asyncio.Event()
+        inquiries, believed = laptop.handoffs._inquiries, list[bool]()
 
-        async def deaf(*_: Any) -> None:
+        async def deaf(_: object, probe: Probe) -> None:
+            admit = Admit(transfer=probe.transfer, session=probe.session)
+            believed.append(inquiries.is_of_probe(home.devices["tower"].me.id, admit))
             probed.set()
 
         with mock.patch.object(home.sites["desktop"].handlers["handoff"].__self__, "_probed_by", deaf):  # type: ignore[attr-defined]
             waiting = asyncio.create_task(refusal(home, "tower", session, "desktop"))
             await probed.wait()
+            assert believed == [False], "another device does not answer it"
             home.cut("laptop", "desktop")
             assert "desktop is not connected any more" in await waiting
 
