@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import asyncio
 import contextlib
-from collections.abc import AsyncIterator, Awaitable, Callable, Iterator
+from collections.abc import AsyncIterator, Awaitable, Callable, Coroutine, Iterator
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
@@ -263,6 +263,27 @@ async def house(devices: list[Device]) -> AsyncIterator[House]:
     finally:
         for name in list(made.sites):
             await made.kill(name)
+
+
+def run(devices: list[Device], go: Callable[[House], Coroutine[Any, Any, None]]) -> None:
+    """Do `go` while all daemons are up, and each is linked with each other one."""
+
+    async def all_up() -> None:
+        async with house(devices) as home:
+            await until(lambda: all(len(site.links) == len(devices) - 1 for site in home.sites.values()))
+            await go(home)
+
+    asyncio.run(all_up())
+
+
+def known_to_all(devices: list[Device]) -> SessionId:
+    """A session of the first device, which made its first step, and that the others have all of."""
+    first, *others = devices
+    session = first.create()
+    first.go_here(session)
+    for other in others:
+        brought(first, other, session)
+    return session
 
 
 async def until(holds: Callable[[], bool], seconds: float = 60) -> None:

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import asyncio
 import os
-from collections.abc import AsyncIterator, Callable, Coroutine, Iterator
+from collections.abc import AsyncIterator, Callable, Iterator
 from contextlib import asynccontextmanager
 from dataclasses import replace
 from pathlib import Path
@@ -13,9 +13,9 @@ from unittest import mock
 
 import pytest
 from tests.e2e.lab import needs_agent
-from tests.node.handing import House, house, until
+from tests.node.handing import House, known_to_all, run, until
 from tests.node.test_run import GLOB
-from tests.node.two import NOW, Device, brought, devices
+from tests.node.two import NOW, Device, devices
 
 from hhd.base.errors import RefusedError
 from hhd.node import handoff_admission, handoff_inquiries, handoff_steps, sessions
@@ -39,13 +39,7 @@ def three(tmp_path: Path) -> Iterator[list[Device]]:
 
 @pytest.fixture
 def session(three: list[Device]) -> SessionId:
-    """A session that is the laptop's, and that all three know."""
-    laptop, desktop, tower = three
-    made = laptop.create()
-    laptop.go_here(made)
-    brought(laptop, desktop, made)
-    brought(laptop, tower, made)
-    return made
+    return known_to_all(three)
 
 
 def told(inquire: Inquire, **fields: Any) -> Told:
@@ -53,15 +47,6 @@ def told(inquire: Inquire, **fields: Any) -> Told:
         transfer=inquire.transfer, session=inquire.session, stage="admitted", sentence="It could go.", over=True
     )
     return replace(said, **fields)
-
-
-def run(three: list[Device], go: Callable[[House], Coroutine[Any, Any, None]]) -> None:
-    async def all_up() -> None:
-        async with house(three) as home:
-            await until(lambda: all(len(site.links) == 2 for site in home.sites.values()))
-            await go(home)
-
-    asyncio.run(all_up())
 
 
 async def refusal(home: House, at: str, session: SessionId, to: str) -> str:

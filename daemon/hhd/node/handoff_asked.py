@@ -92,24 +92,26 @@ class Askings:
 
     async def _heard(self, asked: Asked, deadline: float) -> AsyncIterator[Moved]:
         clock = asyncio.get_running_loop().time
-        since, said = clock(), False
+        since = clock()
+        said: bool | None = None
+        """Whether it was linked when silence was told last, None where it was not yet: a link that is lost is news."""
         while not asked.over or not asked.queue.empty():
             until = since + handoff_wishes.REPLY_SECONDS + (0 if asked.released else deadline)
             try:
                 async with asyncio.timeout(max(0.0, min(until - clock(), QUIET_SECONDS))):
                     moved = await asked.queue.get()
             except TimeoutError:
+                linked = self._ways.peers.link(asked.owner) is not None
+                if (said is not False) if not linked else (said is None and clock() - since >= 2 * QUIET_SECONDS):
+                    said = linked
+                    yield quiet(asked.please, asked.last, self._ways.names(asked.owner), linked=linked)
                 if clock() >= until:
                     yield self._silent(asked)
                     return
-                linked = self._ways.peers.link(asked.owner) is not None
-                if not said and (not linked or clock() - since >= 2 * QUIET_SECONDS):
-                    said = True
-                    yield quiet(asked.please, asked.last, self._ways.names(asked.owner), linked=linked)
                 if not asked.released and await self._is_released(asked):
                     asked.known_released, since = True, clock()
                 continue
-            since, said = clock(), False
+            since, said = clock(), None
             yield self._stated(asked, moved) if moved.over else moved
 
     async def _is_released(self, asked: Asked) -> bool:
