@@ -46,6 +46,13 @@ def pytest_terminal_summary(terminalreporter: pytest.TerminalReporter) -> None:
             terminalreporter.write_line(line)
 
 
+@pytest.hookimpl(tryfirst=True)
+def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
+    """`make long` reads only the files in which the mark of its tests stands."""
+    for path in {item.path for item in items if item.get_closest_marker("long")}:
+        assert "mark.long" in path.read_text(), f"{path} has a long test that `make long` would not find"
+
+
 @pytest.hookimpl(wrapper=True)
 def pytest_runtest_makereport(item: pytest.Item, call: object) -> Generator[None, pytest.TestReport, pytest.TestReport]:
     report = yield

@@ -57,6 +57,8 @@ TOP = Path(__file__).parents[2]
 PREFIX = "hhdlab"
 _HOSTS_MAX = 5
 _CLONE_NEWNET = 0x40000000
+_IN_MEMORY_BYTES = 2 * 1024**3
+"""At most; a few megabytes are used."""
 _NUMBERS = itertools.count()
 _LIBC = ctypes.CDLL(None, use_errno=True)
 
@@ -94,6 +96,38 @@ def emulator() -> str:
     program = os.path.join(folder, "emulator")
     subprocess.run(["gcc", "-O2", "-o", program, str(Path(__file__).with_name("emulator.c"))], check=True)
     return program
+
+
+@contextlib.contextmanager
+def in_memory(folder: Path) -> Iterator[Path]:
+    """A folder that lies in memory, where that can be: nothing in it outlives the block.
+
+    For tests with many kills: a kill loses nothing that was written, so what waits for a disk proves no more.
+    """
+    options = ["-t", "tmpfs", "-o", f"size={_IN_MEMORY_BYTES},mode=0700", f"{PREFIX}-{os.getpid()}"]
+    folder.mkdir(exist_ok=True)
+    mounted = subprocess.run(["mount", *options, str(folder)], capture_output=True).returncode == 0
+    try:
+        yield folder
+    finally:
+        if mounted:
+            subprocess.run(["umount", "--lazy", str(folder)], check=True)
+
+
+@functools.cache
+def _compiled() -> Path:
+    """A folder with the agent's machine code, made once for all labs of this process: it takes seconds."""
+    from hhd.node.programs import find
+    from hhd.runtime.compiled import load_compiled
+
+    folder = Path(tempfile.mkdtemp(prefix="hhd-lab-compiled-")) / "modules"
+    load_compiled(find("agent")[1], cache=folder)
+    return folder
+
+
+def warm(host: Host) -> None:
+    """Let a host have run the agent before."""
+    shutil.copytree(_compiled(), host.folder / "cache" / "modules")
 
 
 class Host:
@@ -381,7 +415,12 @@ def enter(path: str) -> None:
 
 
 def sweep() -> None:
-    """Remove the namespaces of labs whose process is gone."""
+    """Remove the namespaces of labs whose process is gone, and their folders in memory."""
+    for line in Path("/proc/mounts").read_text().splitlines():
+        device, where, *_ = line.split(" ")
+        prefix, _, process = device.partition("-")
+        if prefix == PREFIX and process.isdigit() and not os.path.exists(f"/proc/{process}"):
+            subprocess.run(["umount", "--lazy", where], capture_output=True)
     for name in os.listdir("/run/netns") if os.path.isdir("/run/netns") else ():
         words = name.split("-")
         if words[0] == PREFIX and len(words) > 2 and words[1].isdigit() and not os.path.exists(f"/proc/{words[1]}"):

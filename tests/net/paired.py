@@ -90,10 +90,10 @@ def both_linked(one: Host, other: Host) -> bool:
     return other.name in linked(one) and one.name in linked(other)
 
 
-def until(came: Callable[[], bool], seconds: float = SECONDS) -> float:
-    """Wait until something is so, and return how many seconds that took."""
+def until(came: Callable[[], bool], seconds: float = SECONDS, *, pause: float = 0.02) -> float:
+    """Wait until something is so, and return how many seconds that took; `pause`: between two looks."""
     begin = time.monotonic()
     while not came():
         assert time.monotonic() < begin + seconds, "it did not come to be so"
-        time.sleep(0.02)
+        time.sleep(pause)
     return time.monotonic() - begin

@@ -17,7 +17,7 @@ from typing import Any
 import pytest
 from tests.e2e.lab import call, needs_agent, repository, says, script, text
 from tests.net.conftest import LabMaker
-from tests.net.lab import Host, Net
+from tests.net.lab import Host, Net, warm
 from tests.net.paired import both_linked, pair, until
 
 from hhd.node import leftovers
@@ -33,6 +33,7 @@ def settled(net: Net, *names: str, replies: list[Any], rules: str = RULES) -> li
     """Hosts of one group, each with the same script for its model."""
     hosts = [net[name] for name in names]
     for host in hosts:
+        warm(host)
         model = script(host.folder / "script.jsonl", replies)
         config = host.folder / "config"
         config.mkdir(exist_ok=True)

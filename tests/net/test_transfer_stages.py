@@ -64,21 +64,11 @@ class Two:
     # Daemons and the line
 
     def up(self, host: Host) -> None:
-        with open(host.folder / "daemon.log", "ab") as log:
-            process = self.daemons[host.name] = host.popen(
-                sys.executable, "-m", "tests.net.halting", "daemon",
-                env={**host.environment, "PYTHONPATH": str(laboratory.TOP)},
-                stdin=subprocess.DEVNULL, stdout=log, stderr=log,
-            )  # fmt: skip
-        host.wait_for_daemon(process)
+        self.daemons[host.name] = halting.up(host)
 
     def kill(self, host: Host) -> None:
         """SIGKILL of the daemon and of all that it started."""
-        process = self.daemons.pop(host.name)
-        for pid in [process.pid, *_below(process.pid)]:
-            with contextlib.suppress(ProcessLookupError):
-                os.kill(pid, signal.SIGKILL)
-        process.wait()
+        halting.kill(self.daemons.pop(host.name))
 
     def goes_on(self, host: Host) -> None:
         """A daemon that stopped goes on."""
@@ -191,23 +181,21 @@ class Two:
         return [path.read_text() for path in sorted(found) if path.exists()]
 
 
-def _below(pid: int) -> list[int]:
-    """All processes below one."""
-    found = list[int]()
-    for tasks in Path(f"/proc/{pid}/task").glob("*/children"):
-        with contextlib.suppress(OSError):
-            found += [each for one in tasks.read_text().split() for each in (int(one), *_below(int(one)))]
-    return found
+@pytest.fixture(scope="module")
+def folder(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Path]:
+    with laboratory.in_memory(tmp_path_factory.mktemp("stages")) as made:
+        yield made
 
 
 @pytest.fixture(scope="module")
-def both(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Two]:
+def both(folder: Path) -> Iterator[Two]:
     if (why := laboratory.missing()) is not None:
         pytest.skip(why)
     laboratory.sweep()
-    net = Net(("laptop", "desktop"), tmp_path_factory.mktemp("stages"), None)
+    net = Net(("laptop", "desktop"), folder, None)
     try:
         for host, allowed in ((net["laptop"], ""), (net["desktop"], ', "bash"')):
+            laboratory.warm(host)
             model = script(host.folder / "script.jsonl", REPLIES)
             (host.folder / "config").mkdir()
             config = host.folder / "config" / "config.toml"
@@ -340,16 +328,12 @@ def struck(both: Two, side: Side, stage: Stage) -> Iterator[tuple[SessionId, sub
     halted = both.laptop if side is Side.SOURCE else both.desktop
     halting.order(halted.folder / "data", halting.place(side, stage))
     telling = both.transfer(session)
-    until(lambda: _stopped(both.daemons[halted.name].pid), SECONDS)
+    until(lambda: halting.stopped(both.daemons[halted.name]), SECONDS)
     assert (halted.folder / "data" / halting.HALTED).exists()
     yield session, telling
     telling.kill()
     telling.communicate()
     both.sound = True
-
-
-def _stopped(pid: int) -> bool:
-    return Path(f"/proc/{pid}/stat").read_text().rsplit(")", 1)[1].split()[0] == "T"
 
 
 def says_yes(both: Two, host: Host, session: SessionId) -> None:
