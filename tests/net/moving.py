@@ -1,8 +1,8 @@
 """Many sessions of two devices on their way at once, between real daemons: moved, watched stage by stage, struck.
 
 A session answers each word with a few commands and a sentence. A command says its number in a file of the session's
-that lies outside of all folders (`Fleet.ran`), so whatever runs twice, on whichever device, shows there. `Fleet.strike`
-does one of `FAULTS` and heals it: both daemons are up and nothing is cut when it returns.
+that lies outside of all folders (`Fleet.ran`), so whatever runs twice, on whichever device, shows there. What can
+strike them: `faults.py`.
 """
 
 from __future__ import annotations
@@ -10,13 +10,11 @@ from __future__ import annotations
 import contextlib
 import json
 import os
-import random
 import signal
 import socket
 import subprocess
 import threading
-import time
-from collections.abc import Callable, Iterator
+from collections.abc import Iterator
 from dataclasses import dataclass, field, replace
 from pathlib import Path
 
@@ -215,7 +213,8 @@ class Fleet:
             folder = host.folder / f"session{number}"
             folder.mkdir()
             (folder / "step").write_text(
-                f"echo $1 >> {self.witness}/{number}\necho $1 >> ran\nsleep {(0.2, 0.5, 1.0)[number % 3]}\n"
+                f"echo $1 >> {self.witness}/{number}\necho $1 >> ran\n"
+                f"while [ -e {self.witness}/hold-{number} ]; do sleep 0.05; done\n"
             )
             with self.connected(host) as link:
                 begun = Runs(link).begin("go", folder=folder, environment={"PATH": os.environ["PATH"]})
@@ -234,6 +233,13 @@ class Fleet:
     def transcript(self, host: Host, session: SessionId) -> bytes:
         with self.connected(host) as link:
             return b"".join(Remote(link, store_here).transcript(session.hex()))
+
+    def hold(self, *sessions: SessionId) -> None:
+        """Let the commands of these sessions, and of no others, go on until they are let go."""
+        for file in self.witness.glob("hold-*"):
+            file.unlink()
+        for session in sessions:
+            (self.witness / f"hold-{self.sessions.index(session)}").touch()
 
     def say(self, host: Host, session: SessionId) -> None:
         with self.connected(host) as link:
@@ -343,75 +349,6 @@ class Fleet:
         except AssertionError as error:
             links = {host.name: linked(host) for host in self.hosts}
             raise AssertionError(f"{self.unfinished()}, {links}") from error
-
-
-FAULTS: dict[str, Callable[[Fleet, random.Random], None]] = {}
-"""What can happen to two devices, by its name; each returns once it is healed."""
-
-
-def _fault(act: Callable[[Fleet, random.Random], None]) -> Callable[[Fleet, random.Random], None]:
-    FAULTS[act.__name__.strip("_").replace("_", " ")] = act
-    return act
-
-
-def _killed(fleet: Fleet, dice: random.Random, *hosts: Host) -> None:
-    fleet.kill(*hosts, alone=dice.random() < 0.3)
-    fleet.goes_on()
-    fleet.up(*hosts)
-
-
-@_fault
-def laptop_killed(fleet: Fleet, dice: random.Random) -> None:
-    _killed(fleet, dice, fleet.hosts[0])
-
-
-@_fault
-def desktop_killed(fleet: Fleet, dice: random.Random) -> None:
-    _killed(fleet, dice, fleet.hosts[1])
-
-
-@_fault
-def both_killed(fleet: Fleet, dice: random.Random) -> None:
-    _killed(fleet, dice, *fleet.hosts)
-
-
-@_fault
-def line_cut_for_a_while(fleet: Fleet, dice: random.Random) -> None:
-    """Connections outlive it: what was lost is sent again by the systems. How long it takes is part of the fault."""
-    fleet.net.cut("laptop")
-    fleet.goes_on()
-    time.sleep(0.1 + dice.random())
-    fleet.net.mend("laptop")
-
-
-@_fault
-def connections_lost(fleet: Fleet, dice: random.Random) -> None:
-    """What was sent and did not arrive never does."""
-    fleet.net.cut("laptop")
-    fleet.forget_connections(*fleet.hosts)
-    fleet.goes_on()
-    until(lambda: not any(linked(host) for host in fleet.hosts), SECONDS)
-    fleet.net.mend("laptop")
-
-
-@_fault
-def half_open(fleet: Fleet, dice: random.Random) -> None:
-    """One end knows that the connections are gone, the other does not."""
-    knows = dice.choice(fleet.hosts)
-    fleet.net.cut("laptop")
-    fleet.forget_connections(knows)
-    fleet.goes_on()
-    until(lambda: not linked(knows), SECONDS)
-    fleet.net.mend("laptop")
-
-
-@_fault
-def cut_and_killed(fleet: Fleet, dice: random.Random) -> None:
-    """Nobody hears that a daemon died, and it is up again before the line is whole."""
-    gone = dice.choice(fleet.hosts)
-    fleet.net.cut("laptop")
-    _killed(fleet, dice, gone)
-    fleet.net.mend("laptop")
 
 
 def results(transcript: bytes) -> list[str]:

@@ -5,7 +5,7 @@ Real daemons in namespaces, with real stores, TLS, discovery, workers and files.
 to the other device at once, those that are there the other way; some have just been told to work, and what they run
 leaves a mark outside of all folders. At a moment that the seed chooses (the so-many-th handoff came to a stage, and
 that daemon stops right there; or so many bytes went over the line) both daemons stand still, some people close their
-terminals, and one of `moving.FAULTS` strikes. What it met is counted, and a zero fails. What each stage does when it is
+terminals, and one of `FAULTS` strikes. What it met is counted, and a zero fails. What each stage does when it is
 struck, one by one: `test_transfer_stages.py`; with unsynced writes lost: `tests/sim/handoff`.
 """
 
@@ -21,7 +21,8 @@ import pytest
 from tests.e2e.lab import needs_agent
 from tests.net import halting
 from tests.net.conftest import LabMaker
-from tests.net.moving import COMMANDS, FAULTS, PAUSE, SECONDS, Fleet, Move, results
+from tests.net.faults import FAULTS
+from tests.net.moving import COMMANDS, PAUSE, SECONDS, Fleet, Move, results
 from tests.net.paired import until
 
 from hhd.node.listed import State
@@ -32,8 +33,8 @@ pytestmark = [pytest.mark.netns, needs_agent]
 
 T = TypeVar("T")
 TRANSFERS, SESSIONS, ROUNDS_MAX = 500, 24, 40
-TOLD = 5
-"""Sessions that are told to work at the begin of a round."""
+TOLD, HELD = 5, 2
+"""Sessions that are told to work at the begin of a round; those of them whose command is at work until it strikes."""
 LEFT = 0.15
 """Of those that are not released, how many are given up by their person at the moment of the fault."""
 BYTES_MAX = 80_000
@@ -55,6 +56,7 @@ class Rounds:
         self.fleet, self.dice, self.counts = fleet, random.Random(seed), Counter[str]()
         self.at = {session: fleet.agreed(session)[0] for session in fleet.sessions}
         self.said = dict.fromkeys(fleet.sessions, b"")
+        self.held = list[SessionId]()
         self.arrived = Counter[SessionId]()
         self.moves = list[Move]()
         self.struck = set[Move]()
@@ -80,6 +82,7 @@ class Rounds:
             self._strike(moves)
         else:
             self.counts["rounds that were over before"] += 1
+        fleet.hold()
         fleet.rest(moves)
         self._judge(moves)
 
@@ -88,8 +91,12 @@ class Rounds:
         states = self.states()
         for session in (one for one, state in states.items() if state is State.UNCERTAIN and self.dice.random() < 0.7):
             self._settle(session)
-        for session in self.dice.sample([one for one, state in states.items() if state is State.WAITING], TOLD):
+        told = self.dice.sample([one for one, state in states.items() if state is State.WAITING], TOLD)
+        self.held, before = told[:HELD], {one: len(self.fleet.ran(one)) for one in told}
+        self.fleet.hold(*self.held)
+        for session in told:
             self.fleet.say(self.at[session], session)
+        until(lambda: all(len(self.fleet.ran(one)) > before[one] for one in told), SECONDS)
 
     def _settle(self, session: SessionId) -> None:
         self.fleet.settle(self.at[session], session)
@@ -131,7 +138,8 @@ class Rounds:
 
     def _comes(self, moves: list[Move], moment: Callable[[], bool]) -> bool:
         def over() -> bool:
-            return all(source in OVER for source, _ in self.fleet.stages(moves).values())
+            stages = self.fleet.stages(moves)
+            return all(source in OVER or move.session in self.held for move, (source, _) in stages.items())
 
         until(lambda: moment() or over(), SECONDS)
         return moment()
