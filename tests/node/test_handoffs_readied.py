@@ -5,9 +5,11 @@ from __future__ import annotations
 import asyncio
 import os
 import signal
+import threading
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass
 from pathlib import Path
+from typing import Any
 from unittest import mock
 
 import pytest
@@ -18,13 +20,18 @@ from tests.node.two import Device, brought, devices
 from tests.workspace.lab import repository
 
 from hhd.base.errors import RefusedError
-from hhd.node import bringing, handoff_admission, recapture, sessions, workspaces
+from hhd.identity.key import Identity
+from hhd.node import bringing, handoff_admission, handoff_rehearsal, handoff_steps, recapture, sessions, workspaces
 from hhd.node.answers.handoff import Moved
 from hhd.node.ended import End
+from hhd.node.handoff_going import Going
+from hhd.node.handoff_rehearsal import Rehearsal
+from hhd.node.handoff_turns import Turns
 from hhd.node.workbench import Workbench
 from hhd.store.store import Store
 from hhd.workspace.ahead import Ahead
 from hhd.workspace.pending import pending_folder
+from hhd_protocol.handoff import Side, Stage
 from hhd_protocol.ids import CheckpointId, SessionId
 
 pytestmark = needs_agent
@@ -114,6 +121,51 @@ def test_in_the_pause_there_is_only_the_switch(
     assert said.status == 0 and did == ["1 prepared", "switch"]
     assert (there / "one").read_text() == (there / "new").read_text() == "of the laptop\n"
     assert not stages(there) and not list(pending_folder().glob("*.sealed"))
+
+
+def test_who_asks_again_for_the_same_has_nothing_prepared_anew(
+    both: list[Device], session: SessionId, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    ask, ready, prepared = Rehearsal.ask, handoff_steps.ready, list[CheckpointId]()
+
+    async def twice(self: Rehearsal, going: Going) -> None:
+        await ask(self, going)
+        await ask(self, going)
+
+    def counted(store: Store, me: Identity, session: SessionId, head: CheckpointId, *more: Any) -> Any:
+        prepared.append(head)
+        return ready(store, me, session, head, *more)
+
+    monkeypatch.setattr(Rehearsal, "ask", twice)
+    monkeypatch.setattr(handoff_steps, "ready", counted)
+    _, said = moved(both, session, lambda _: None)
+    assert said.status == 0 and len(prepared) == 1
+
+
+def test_the_release_does_not_wait_for_files_but_the_begin_does(
+    both: list[Device], session: SessionId, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """A first checkout of a large repository takes longer than the source waits for it."""
+    ready, gate, did = handoff_steps.ready, threading.Event(), list[str]()
+
+    def slow(*words: Any) -> Any:
+        assert gate.wait(60), "it is released meanwhile"
+        did.append("prepared")
+        return ready(*words)
+
+    def stage(going: Going) -> None:
+        if going.one.side is Side.SOURCE and going.one.stage is Stage.RELEASED:
+            did.append("released")
+            gate.set()
+
+    now, appear = Turns._now, Ahead.appear
+    monkeypatch.setattr(Turns, "_now", lambda self, going, after: (now(self, going, after), stage(going)))
+    monkeypatch.setattr(Ahead, "appear", lambda *words: (did.append("switched"), appear(*words))[1])
+    monkeypatch.setattr(handoff_steps, "ready", slow)
+    monkeypatch.setattr(handoff_rehearsal, "ASK_SECONDS", 0.05)
+    there, said = moved(both, session, lambda _: None)
+    assert said.status == 0 and did == ["released", "prepared", "switched"]
+    assert (there / "new").read_text() == "of the laptop\n" and not stages(there)
 
 
 def test_given_up_after_that_the_folder_is_byte_for_byte_as_it_was(both: list[Device], session: SessionId) -> None:

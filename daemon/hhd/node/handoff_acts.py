@@ -86,7 +86,8 @@ class Acts:
     async def pause(self, going: Going) -> None:
         """Bring the session to rest at the source."""
         session, going.resting = going.session, True
-        await self.rehearsal.ask(going)
+        if not going.paused_at:  # It rests already, where a word was lost since.
+            await self.rehearsal.ask(going)
         ran = None
         if session in self._ways.workers.running():
             ran = Note(session, *self._ways.workers.chosen(session))
@@ -133,8 +134,7 @@ class Acts:
         """The session is this device's: its files appear, in one step, and then it goes on."""
         session, transfer = going.session, going.transfer
         notes, runs = [], True
-        if going.rehearsing is not None:
-            await asyncio.wait([going.rehearsing])
+        await self.rehearsal.wait_for_files(going)
         called, looked, readied = going.called, going.looked, going.readied
         try:
             brought = await self._ways.store(
@@ -166,7 +166,7 @@ class Acts:
             self._ways.workers.unready(going.session)
         if (opening := going.busy.get(Act.OPEN)) is not None:
             await asyncio.wait([opening])
-        if going.rehearsing is not None:
-            await asyncio.wait([going.rehearsing])
+        if going.readying is not None:
+            await asyncio.wait([going.readying])
         await self.rehearsal.drop_files(going)
         await self._happen(going, Event(what=Happening.CLEANED, at_ms=now_ms()))

@@ -33,6 +33,10 @@ class Going:
     staged: CheckpointId | None = None
     """At the source: up to where the last round brought it."""
     rehearsing: asyncio.Task[None] | None = None
+    """At the target: what loads it before it comes."""
+    readying: asyncio.Task[None] | None = None
+    """At the target: what looks at its folder, and prepares the files of `readying_for` there."""
+    readying_for: CheckpointId | None = None
     loaded: CheckpointId | None = None
     """At the target: what was loaded and compared already."""
     program: tuple[bytes, Ref | None] | None = None

@@ -24,8 +24,8 @@ from hhd_protocol.limits import HANDOFF_NEAR_MS
 if TYPE_CHECKING:
     from hhd.node.readied import Readied
 
-ASK_SECONDS = 5.0
-"""For the target to make ready: a first checkout of a large repository takes longer, and is then done in the pause."""
+ASK_SECONDS = 30.0
+"""For the target to make ready, while the session runs on: a first checkout of a large repository takes as long."""
 
 
 class Rehearsal:
@@ -62,24 +62,35 @@ class Rehearsal:
     # At the target
 
     def begin(self, going: Going, head: CheckpointId, *, asked: bool) -> None:
-        """Make ready for a run from `head`, beside everything else; `asked`: the source waits to hear of it."""
-        if going.one.side is Side.TARGET and going.one.stage in UNTAKEN:
-            before, going.rehearsing = going.rehearsing, None
-            going.rehearsing = self._ways.begin(self._rehearsed(going, head, before, asked))
+        """Make ready for a run from `head`, beside everything else; `asked`: the source waits to hear of it.
 
-    async def _rehearsed(
-        self, going: Going, head: CheckpointId, before: asyncio.Task[None] | None, asked: bool
-    ) -> None:
+        Asked once more for the same, because a word was lost or it takes long, it goes on with what it does.
+        """
+        if going.one.side is not Side.TARGET or going.one.stage not in UNTAKEN:
+            return
+        going.rehearsing = self._ways.begin(self._loaded(going, head, going.rehearsing, asked))
+        if going.readying is None or (asked and going.readying_for != head):
+            going.readying_for = head if asked else None
+            going.readying = self._ways.begin(self._files(going, going.readying_for, going.readying))
+        if asked:
+            self._ways.soon(self._say(going, head, [one for one in (going.rehearsing, going.readying) if one]))
+
+    async def _say(self, going: Going, head: CheckpointId, doing: list[asyncio.Task[None]]) -> None:
+        if doing:
+            await asyncio.wait(doing)
+        await self._ways.send(going.peer, Rehearsed(transfer=going.transfer, session=going.session, head=head))
+
+    async def _loaded(self, going: Going, head: CheckpointId, before: asyncio.Task[None] | None, asked: bool) -> None:
         if before is not None:
             await asyncio.wait([before])
         try:
-            await asyncio.gather(self.load(going, head), self._files(going, head, asked))
+            await self.load(going, head)
         except (UserError, OSError, FormatError) as error:  # It is met again, and told, when it counts.
             if asked:
-                log.fault("handoff_rehearsal", error, session=going.session.hex(), transfer=going.transfer.hex())
-        if asked:
-            done = Rehearsed(transfer=going.transfer, session=going.session, head=head)
-            await self._ways.send(going.peer, done)
+                self._fault(going, error)
+
+    def _fault(self, going: Going, error: Exception) -> None:
+        log.fault("handoff_rehearsal", error, session=going.session.hex(), transfer=going.transfer.hex())
 
     async def load(self, going: Going, head: CheckpointId) -> None:
         """Read all of `head`, and have its program loaded; raises UserError where either is not as it should be."""
@@ -91,28 +102,38 @@ class Rehearsal:
             await self._ways.workers.ready(session, head)
         going.loaded, going.program = head, program
 
-    async def _files(self, going: Going, head: CheckpointId, asked: bool) -> None:
-        """See what is in the folder that its files are to appear in; `asked`: and prepare them there."""
+    async def _files(self, going: Going, head: CheckpointId | None, before: asyncio.Task[None] | None) -> None:
+        """See what is in the folder that its files are to appear in, and prepare those of `head` there.
+
+        Not before the source asks (None): the session runs on, and its head is another one by the time it comes.
+        """
         session, called = going.session, going.called
-        if going.looked is None:
-            going.looked = await self._ways.read(
-                lambda control: handoff_steps.look(control.store, control.me, session, called)
-            )
-        if not asked:
-            return  # The session runs on: its head is another one by the time it comes.
-        await self.drop_files(going)
-        looked = going.looked
-        going.readied = await self._ways.read(
-            lambda control: handoff_steps.ready(control.store, control.me, session, head, called, looked)
-        )
-        if going.one.stage in UNTAKEN:
-            asyncio.get_running_loop().call_later(FRESH_SECONDS, self._stale, going, going.readied)
-        else:
+        if before is not None:
+            await asyncio.wait([before])
+        try:
+            if going.looked is None or not going.looked.is_fresh:
+                going.looked = await self._ways.read(
+                    lambda control: handoff_steps.look(control.store, control.me, session, called)
+                )
+            if head is None:
+                return
             await self.drop_files(going)
+            going.readied = await self._ways.read(
+                lambda control: handoff_steps.ready(control.store, control.me, session, head, called, going.looked)
+            )
+            asyncio.get_running_loop().call_later(FRESH_SECONDS, self._stale, going, going.readied)
+        except (UserError, OSError, FormatError) as error:  # All of it is done once it has come.
+            if head is not None:
+                self._fault(going, error)
 
     def _stale(self, going: Going, readied: Readied | None) -> None:
         if readied is not None and going.readied is readied and Act.OPEN not in going.busy:
             self._ways.soon(self.drop_files(going))
+
+    async def wait_for_files(self, going: Going) -> None:
+        """Wait for files that are being prepared, if they are those of the head that is released."""
+        if going.readying is not None and going.readying_for == going.one.head:
+            await asyncio.wait([going.readying])
 
     async def drop_files(self, going: Going) -> None:
         """Leave nothing of files that were prepared."""

@@ -30,4 +30,9 @@ class Looked:
 
     def is_of(self, folder: Path) -> bool:
         """Whether it is of that folder, and new enough."""
-        return self.folder == folder and time.monotonic() - self.at < FRESH_SECONDS
+        return self.folder == folder and self.is_fresh
+
+    @property
+    def is_fresh(self) -> bool:
+        """Whether it is new enough."""
+        return time.monotonic() - self.at < FRESH_SECONDS
