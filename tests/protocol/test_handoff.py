@@ -317,6 +317,7 @@ def test_the_bounds_in_the_spec_are_those_of_the_code() -> None:
     assert f"{limits.HANDOFF_MESSAGE_BYTES_MAX:,} bytes" in SPEC
     assert f"{limits.HANDOFF_TEXT_BYTES_MAX:,} bytes, a list {limits.HANDOFF_NAMES_MAX}" in SPEC
     assert f"at most {limits.HANDOFF_RECORDS_MAX} records" in SPEC
+    assert f"At most {limits.HANDOFF_INQUIRIES_MAX} are looked into at a time" in SPEC
 
 
 def test_a_newer_version_says_so_and_what_passes_a_bound_is_too_large() -> None:
