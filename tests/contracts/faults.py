@@ -106,6 +106,8 @@ MOVING: Kinds = {
     Kind("26", "an old holder that slept still acts"): (
         "node/test_lid.py::test_woken_without_a_network_nothing_runs_and_it_is_said_why",
         "node/test_lid.py::test_woken_with_a_network_after_three_seconds_nothing_runs_and_both_heads_are_shown_on_both",
+        "net/test_transfer_overtaken.py::test_a_session_that_a_third_device_takes_over_at_any_stage_goes_on_where_the_"
+        "records_say_and_each_work_is_a_head",
     ),
     Kind("27", "a huge or negative length"): (
         "protocol/test_frames.py::test_a_huge_or_negative_length_is_refused_before_its_value_is_there",

@@ -104,6 +104,8 @@ def test_a_question_goes_to_all_the_first_answer_counts_and_the_others_hear_of_i
     one.until(live.Settled, lambda said: (said.id, said.by, said.word) == (asked.id, "other", "yes"))
     again = one.until(live.Question, lambda found: found.id != asked.id)
     assert done(repo) == ["1"]
+    late = careful.runs.answer(session, asked.id, shown=asked.shown, choice="no", by="other")
+    assert not late.counted, "the answer to an old question is none to the next one"
     careful.runs.answer(session, again.id, shown=again.shown, choice="no", message="not that", by="one")
     one.until(live.Emitted, lambda said: b"not that" in said.piece)
     one.until(live.Listening)

@@ -11,6 +11,7 @@ import os
 import signal
 import subprocess
 import sys
+import time
 from pathlib import Path
 from typing import Any
 
@@ -146,11 +147,15 @@ def test_a_source_that_is_killed_is_taken_over_with_conversation_and_files_of_on
                     os.kill(child, signal.SIGKILL)
             daemon.kill()
             daemon.wait()
+            killed = time.monotonic()
             at_the_end = int((repo / "clock").read_text())
+            asked = time.monotonic()
             said = desktop.hhd("takeover", session, "--reason", "in the ocean", "--yes", "--json", check=False)
             assert said.returncode in (0, 5), said.stdout + said.stderr
             done = json.loads(said.stdout)
-            assert done["clock"] == "ours" and done["token"] == 2 and done["age_ms"] > 0
+            assert done["clock"] == "ours" and done["token"] == 2
+            since_ms = (asked - killed) * 1000
+            assert since_ms < done["age_ms"] < since_ms + 60_000, "it came before the kill, by the clock here"
             there = int(Path(done["folder"], "clock").read_text())
             assert there >= at_the_end - 6, "three seconds of such steps"
             told = desktop.hhd("log", session, "--json").stdout

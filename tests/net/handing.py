@@ -1,0 +1,119 @@
+"""Devices of one person in namespaces that hand sessions to one another, asked in this process."""
+
+from __future__ import annotations
+
+import os
+import subprocess
+import sys
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import Any, ClassVar, TypeVar
+from unittest import mock
+
+import pytest
+from tests.e2e.lab import call, says, script, text
+from tests.net import lab as laboratory
+from tests.net.lab import Host, Net
+from tests.net.paired import at, pair
+
+from hhd.app import sessions as doors
+from hhd.node import here, sessions, store
+from hhd.node.doors import Doors
+from hhd_protocol.handoff import TABLE, Act, Side, Stage
+from hhd_protocol.ids import SessionId, StatementId
+
+T = TypeVar("T")
+COUNTED = "echo x >> runs; echo one"
+"""A command that leaves something that can be counted."""
+SECONDS = 60.0
+PLACES = tuple(
+    (side, stage)
+    for side in Side
+    for stage in Stage
+    if stage not in (Stage.NONE, Stage.ABORTED, Stage.SUPERSEDED)
+    and any(row.side is side and row.to is stage and Act.PERSIST in row.does for row in TABLE)
+)
+"""Every stage of either side that a handoff comes to on its way; those in which it is given up come of the others."""
+
+
+@dataclass
+class Devices:
+    """Daemons of the program MODULE on the hosts of a net."""
+
+    MODULE: ClassVar[str]
+    net: Net
+    daemons: dict[str, subprocess.Popen[bytes]] = field(default_factory=dict)
+
+    @property
+    def hosts(self) -> list[Host]:
+        return list(self.net.hosts.values())
+
+    def up(self, host: Host) -> None:
+        with open(host.folder / "daemon.log", "ab") as log:
+            process = self.daemons[host.name] = host.popen(
+                sys.executable, "-m", self.MODULE, "daemon",
+                env={**host.environment, "PYTHONPATH": str(laboratory.TOP)},
+                stdin=subprocess.DEVNULL, stdout=log, stderr=log,
+            )  # fmt: skip
+        host.wait_for_daemon(process)
+
+    def verbs(self, host: Host, act: Callable[[Any], T]) -> T:
+        """A command of that host, asked in this process."""
+        with mock.patch.dict(os.environ, host.environment, clear=True), doors.control() as control:
+            return act(control)
+
+    def over(self, host: Host) -> bool:
+        """Whether no handoff is under way there."""
+        return all(one.over for one in self.verbs(host, lambda control: control.transfers()))
+
+    def may(self, host: Host, session: SessionId) -> bool:
+        """Whether this device may go on with it."""
+        with at(host) as me, store.opened(me) as opened:
+            return session in opened.sessions() and Doors(opened, me, session).may_append() is None
+
+    def heads(self, host: Host, session: SessionId) -> frozenset[StatementId]:
+        with at(host) as me, store.opened(me) as opened:
+            return frozenset(sessions.view(opened, me, session).heads)
+
+    def transcript(self, host: Host, session: SessionId) -> bytes:
+        """What it said, without what its machine was found to be like: that differs with whose terminal began it."""
+        whole = self.verbs(host, lambda control: b"".join(control.transcript(session.hex())))
+        return b"".join(line for line in whole.splitlines(True) if not line.startswith(b'{"event":"machine"'))
+
+    def finished(self, host: Host, session: SessionId) -> bool:
+        return b"Done." in self.transcript(host, session)
+
+    def ran(self, session: SessionId) -> list[str]:
+        """What its command left, at each place where it ran."""
+        found = set[Path]()
+        for host in self.hosts:
+            with at(host) as me, store.opened(me) as opened:
+                if session in opened.sessions() and (noted := here.noted(opened, session)) is not None and noted.folder:
+                    found.add(noted.folder / "runs")
+        return [path.read_text() for path in sorted(found) if path.exists()]
+
+
+def made(folder: Path, allowed: Mapping[str, str], command: str = COUNTED) -> Net:
+    """The net of hosts that are one person's devices, each with the tools that need no yes there; skips the test.
+
+    Sessions look around, run `command`, and come to their end.
+    """
+    if (why := laboratory.missing()) is not None:
+        pytest.skip(why)
+    laboratory.sweep()
+    replies = [says(call("glob", pattern="*")), says(call("bash", command=command)), says(text("Done."))]
+    net = Net(tuple(allowed), folder, None)
+    try:
+        for name, tools in allowed.items():
+            host = net[name]
+            model = script(host.folder / "script.jsonl", replies)
+            (host.folder / "config").mkdir()
+            config = host.folder / "config" / "config.toml"
+            config.write_text(f'[model]\nname = "{model}"\n[policy]\nallow = [{tools}]\n')
+            config.chmod(0o600)
+        pair(net, *allowed)
+    except BaseException:
+        net.close()
+        raise
+    return net
