@@ -470,6 +470,18 @@ def test_content_that_came_is_kept_within_a_moment_though_more_is_always_asked_f
         assert session in desktop.store.sessions() and other in desktop.store.sessions()
 
 
+def test_what_comes_of_content_that_is_kept_when_time_passed_is_said_to_peers(tmp_path: Path) -> None:
+    with large(tmp_path) as (alice, _, name, _):
+        engine = alice["desktop"].engine
+        assert not alice.pump(until=lambda: name in engine.machine.wants)
+        Work(alice, "laptop", alice.create("laptop"), Memory(60)).step()
+        in_hand = engine._arrivals._objects
+        assert not alice.pump(until=lambda: bool(in_hand) and engine.machine.wants.waits_for(alice["laptop"].id) > 1)
+        alice.now_ms += FLUSH_MS
+        assert engine.ticked().messages and not in_hand
+        assert not engine._talk.out.messages, "nothing is said to nobody"
+
+
 def test_what_another_process_wrote_is_not_hidden_by_what_came_in_the_same_moment(tmp_path: Path) -> None:
     with person(tmp_path, "laptop", "desktop") as alice:
         session = alice.create("laptop")

@@ -27,6 +27,7 @@ from hhd_protocol.logs import LogHead, encode_head
 from hhd_protocol.objects import Ref, SealedObject, object_name, seal_object
 from hhd_protocol.sync import decode_message, encode_message
 from hhd_protocol.sync.messages import (
+    MODULE,
     OBJECT,
     Absent,
     Acknowledge,
@@ -399,3 +400,49 @@ def test_content_whose_ids_are_not_its_own_makes_no_checkpoint_and_honest_conten
     assert (laptop.store.checkpoint_ids(mallory.session) != mallory.before[1]) == honest
     assert (lineage.decode(entries[1].raw).id in mallory.told_whole()) == honest
     assert not Check(laptop.store).run().findings
+
+
+def test_a_module_that_is_another_one_costs_who_gave_it_the_link_whoever_has_it_kept(mallory: Mallory) -> None:
+    """It is kept with what else came, which may be when time passed, or when another peer gave the rest."""
+    laptop = mallory.alice["laptop"]
+    family = laptop.store.family(mallory.session)
+    module, content = Sha256(os.urandom(32)), compress(b"another program")
+    sealed = family.epoch + seal_object(family.key(family.epoch), os.urandom(24), [content])
+    objects = [(object_name(os.urandom(100)), False)]
+    laptop.engine.machine.wants.add(mallory.session, [(module, True), *objects], mallory.me.id)
+    mallory.alice.do("laptop", lambda engine: engine.ticked())
+    assert laptop.engine.machine.wants.asked(module) == mallory.me.id
+    mallory.says(Part(what=MODULE, name=module, offset=0, total=len(sealed), content=sealed))
+    assert not mallory.cut, "it waits for what else comes"
+    mallory.alice.do("laptop", lambda engine: engine.ticked())
+    assert "not the one" in mallory.cut
+    assert module not in laptop.store.modules.all() and module in laptop.engine.machine.wants
+    mallory.unharmed()
+
+
+def test_what_one_peer_said_before_its_keys_came_is_not_laid_to_who_gives_the_keys(tmp_path: Path) -> None:
+    with person(tmp_path, "laptop", "desktop", "tower") as alice:
+        session = alice.create("tower")
+        Work(alice, "tower", session, Memory(20)).step()
+        alice.link("tower", "laptop")
+        told: list[bytes] = []
+        keys: list[bytes] = []
+        while alice.wires:
+            source, target, raw = alice.wires.popleft()
+            message = decode_message(raw)
+            if isinstance(message, Keys | Statements):
+                (keys if isinstance(message, Keys) else told).append(raw)
+            else:
+                alice.do(alice.devices[target].owned.name, lambda one: one.heard(source, raw))  # noqa: B023
+        alice.link("desktop", "laptop")
+        alice.wires.clear()
+        laptop = alice["laptop"]
+        said = decode_message(told[0])
+        assert keys and isinstance(said, Statements)
+        wrong = tuple(replace(one, payload=b"no payload") if one.payload else one for one in said.entries)
+        assert wrong != said.entries
+        stashed = encode_message(replace(said, entries=wrong, objects=()))
+        assert not laptop.engine.heard(alice["desktop"].id, stashed).cuts, "its keys are not here"
+        out = laptop.engine.heard(alice["tower"].id, keys[0])
+        assert [peer for peer, _ in out.cuts] == [alice["desktop"].id]
+        assert alice["tower"].id in laptop.engine.machine.peers

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import random
 from collections.abc import Iterator
+from contextlib import AbstractContextManager, nullcontext
 from dataclasses import replace
 from pathlib import Path
 
@@ -13,9 +14,10 @@ from tests.node.wired import Person, Work, person
 from tests.store.conftest import Memory
 
 from hhd.node import listing, syncing_serving, syncing_together
+from hhd.node.syncing_intake import Taken
 from hhd.node.syncing_out import Out
 from hhd.store.check import Check
-from hhd.store.errors import BusyError, FullStoreError
+from hhd.store.errors import BusyError, DamagedStoreError, FullStoreError
 from hhd.store.store import Store
 from hhd_protocol.ids import CheckpointId, SessionId
 from hhd_protocol.sync import decode_message, encode_message
@@ -108,6 +110,23 @@ def test_what_waited_is_one_durable_write_and_one_acknowledgement(busy: Busy) ->
 def test_what_comes_one_after_the_other_is_a_durable_write_each(busy: Busy) -> None:
     assert commits(busy, *([raw] for raw in busy.said)) == len(busy.statements()) == 6
     assert busy.here() == busy.made
+
+
+def test_who_waited_long_for_others_to_write_takes_something_all_the_same(
+    busy: Busy, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    alice, gate = busy.alice, nullcontext()
+    begun: list[int] = []
+
+    def late() -> AbstractContextManager[None]:
+        begun.append(alice.now_ms)
+        alice.now_ms += 10 * syncing_together.TOGETHER_MS
+        assert len(begun) < 20, "it begins again and again"
+        return gate
+
+    monkeypatch.setattr(alice["desktop"].engine.store.database, "gate", late)
+    busy.hears(*busy.said)
+    assert busy.here() == busy.made and len(begun) == 1
 
 
 def test_it_is_acknowledged_together_and_lists_show_the_last_of_it(busy: Busy) -> None:
@@ -253,6 +272,49 @@ def test_what_this_device_wrote_meanwhile_is_told_once_and_what_came_is_not_sent
         alice.noticed("desktop", busy.session)
         assert alice.pump()
         same(alice, busy.session, "laptop", "desktop", "tower")
+
+
+def test_what_this_device_wrote_is_told_though_it_was_found_for_a_message_that_was_wrong(tmp_path: Path) -> None:
+    with person(tmp_path, "laptop", "desktop", "tower") as alice:
+        busy = Busy(alice)
+        alice.link("desktop", "tower")
+        assert alice.pump()
+        alice.takes_over("desktop", busy.session)
+        own = Work(alice, "desktop", busy.session, busy.work.memory).step(tell=False)
+        at, then = busy.statements()[:2]
+        busy.hears(forged(busy.said[at], busy.said[then])["a second statement that is wrong"])
+        alice.cut("desktop", "laptop")
+        alice.do("desktop", lambda engine: engine.looked())
+        assert alice.pump()
+        assert own in alice["tower"].store.checkpoint_ids(busy.session), "and not in five minutes"
+
+
+def test_what_the_store_cannot_read_of_one_session_costs_another_one_nothing(
+    busy: Busy, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Neither what came, nor that it is acknowledged; and nothing is left for what another device says."""
+    alice, engine = busy.alice, busy.alice["desktop"].engine
+    second = Work(alice, "laptop", alice.create("laptop"), Memory(20))
+    second.step()
+    assert alice.pump()
+    busy.work.step(), second.step()
+    said = [raw for _, target, raw in alice.wires if target == alice["desktop"].id]
+    alice.wires.clear()
+    took = engine._statements.took
+
+    def damaged(taken: Taken, *more: object) -> None:
+        if taken.session == busy.session:
+            raise DamagedStoreError("A row is damaged.")
+        took(taken, *more)  # type: ignore[arg-type]
+
+    with monkeypatch.context() as patched:
+        patched.setattr(engine._statements, "took", damaged)
+        patched.setattr(syncing_together, "TOGETHER_MS", 0)
+        out = busy.hears(*said)
+    assert out.trouble and not engine._together._waiting
+    told = [decode_message(raw) for _, raw in out.messages]
+    assert {one.session for one in told if isinstance(one, Acknowledge) and one.whole} == {second.session}
+    busy.all_comes()
 
 
 @pytest.mark.parametrize("seed", range(3))

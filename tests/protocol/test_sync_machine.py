@@ -192,6 +192,20 @@ def test_what_others_wrote_while_a_peer_was_asking_for_something_else_reaches_it
     assert all(laptop.machine.is_level(DESKTOP, session(n)) for n in (1, 2))
 
 
+def test_what_is_not_known_to_be_new_is_given_though_the_session_was_open_as_it_was_before() -> None:
+    first = line(0, 5)
+    laptop, desktop = Device(LAPTOP, {session(0): first}), Device(DESKTOP, {session(0): {}})
+    talk(laptop, desktop)
+    assert desktop.sessions[session(0)] == first, "it is open at the laptop from now on"
+    laptop.sessions[session(0)] = line(0, 9)
+    by_id = {LAPTOP: laptop, DESKTOP: desktop}
+    changed = Changed(session=session(0), digest=laptop.digest(session(0)))
+    carry(by_id, [(LAPTOP, *one) for one in laptop.happens(changed)])
+    assert not laptop.machine.is_level(DESKTOP, session(0))
+    carry(by_id, [(LAPTOP, *one) for one in laptop.happens(Tick(), SYNC_AGAIN_MS)])
+    assert desktop.sessions[session(0)] == line(0, 9)
+
+
 def test_content_is_asked_of_one_peer_and_of_another_where_it_is_absent() -> None:
     laptop = Device(LAPTOP, {})
     for peer in (DESKTOP, SERVER):

@@ -19,7 +19,7 @@ from hhd.store.errors import FullStoreError
 from hhd_protocol.errors import FormatError
 from hhd_protocol.ids import DeviceId, FamilyId, ObjectName, SessionId, Sha256
 from hhd_protocol.objects import SealedObject, object_name
-from hhd_protocol.sync.events import Arrived, Hold, Tick
+from hhd_protocol.sync.events import Arrived, Broke, Hold, Tick
 from hhd_protocol.sync.messages import MODULE, OBJECT, Absent, Part, Rebuild, Statements
 
 log = logging.getLogger(__name__)
@@ -159,7 +159,10 @@ class Arrivals:
         self._bytes, self._since_ms = 0, None
 
     def flush(self) -> None:
-        """Keep the objects that came, in one transaction, and the checkpoints that are whole with them."""
+        """Keep the objects that came, in one transaction, and the checkpoints that are whole with them.
+
+        A module that is another one than it was asked for as costs who gave it the link, and nothing else.
+        """
         if not self._objects and not self._modules:
             return
         objects, modules = dict(self._objects), self._modules
@@ -170,6 +173,8 @@ class Arrivals:
         given = {name: raw for name, (raw, _) in objects.items()}
         of = {name: machine.wants.session(name) for name in given}
         size = sum(map(len, given.values()))
+        owned: dict[SessionId, list[Fresh]] = {}
+        broken: dict[Sha256, FormatError] = {}
         try:
             with (
                 held.putting_off(size),
@@ -183,19 +188,19 @@ class Arrivals:
                         sessions[session] = peer
                 for module, (raw, peer) in modules.items():
                     if (session := machine.wants.session(module)) is not None:
+                        try:
+                            held.content.take_module(module, store.session(session).family, raw[:32], raw[32:])
+                        except FormatError as error:
+                            broken[module] = error
+                            continue
                         sessions[session] = peer
-                        held.content.take_module(module, store.session(session).family, raw[:32], raw[32:])
-                owned: dict[SessionId, list[Fresh]] = {}
                 taken = []
                 for session in sessions:
                     own = owned.setdefault(session, [])
                     bare = list(held.index.seen(store, session).bare)
                     taken.append(held.intake.content(session, bare, partial(self._statements.catch_up, session, own)))
-        except FormatError:
-            for broken in modules:
-                self.begun.drop(broken)
-            raise
         except FullStoreError as error:
+            self._statements.not_told(owned)
             log.warning("sync: nothing more is taken: %s", error)
             self._talk.feed(Hold(why=FULL))
             for dropped in (*objects, *modules):
@@ -204,10 +209,13 @@ class Arrivals:
         for kept in (*objects, *modules):
             self.begun.drop(kept)
         arrived: list[tuple[bytes, DeviceId]] = [(name, peer) for name, (_, peer) in objects.items()]
-        for came, peer in [*arrived, *((module, peer) for module, (_, peer) in modules.items())]:
+        arrived += [(module, peer) for module, (_, peer) in modules.items() if module not in broken]
+        for came, peer in arrived:
             self._talk.feed(Arrived(name=came, source=peer))
         for one in taken:
             self._statements.took(one, sessions[one.session], owned[one.session])
+        for module, wrong in broken.items():  # Whoever had it be kept now, and may not have given it.
+            self._talk.feed(Broke(peer=modules[module][1], why=str(wrong)))
 
     def _families(self, of: Mapping[ObjectName, SessionId | None]) -> dict[ObjectName, FamilyId]:
         """Return the families whose objects these are, of sessions that are here."""

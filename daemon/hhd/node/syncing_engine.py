@@ -29,7 +29,7 @@ from hhd.node.syncing_serving import Serving
 from hhd.node.syncing_statements import StatementsIn
 from hhd.node.syncing_talk import Counted, Talk
 from hhd.node.syncing_together import Together
-from hhd.store.errors import FullStoreError
+from hhd.store.errors import BusyError, FullStoreError
 from hhd.store.store import Store
 from hhd_protocol.errors import FormatError
 from hhd_protocol.ids import CheckpointId, DeviceId, Incarnation, ObjectName, SessionId
@@ -175,16 +175,30 @@ class Engine:
     def lost(self, peer: DeviceId) -> Out:
         """The link is gone."""
         self._serving.lost(peer)
-        self._arrivals.flush()
+        out = self._collected(self._arrivals.flush)
         self.note_freshness()
-        return self._happens(happenings.Lost(peer=peer))
+        return out.join(self._happens(happenings.Lost(peer=peer)))
 
     def heard(self, peer: DeviceId, *raws: bytes) -> Out:
-        """Messages came that waited together, on either channel; statements among them are kept together."""
+        """Messages came that waited together, on either channel; statements among them are kept together.
+
+        One that the store cannot take in now costs no other one, nor what was to be said to that.
+        """
         out = Out()
-        for raw in raws:
-            out.join(self._heard(peer, raw))
-        return out.join(self._settled(peer))
+        try:
+            for raw in raws:
+                try:
+                    out.join(self._heard(peer, raw))
+                except BusyError:
+                    raise
+                except UserError as error:
+                    out.trouble = str(error)
+            return out.join(self._settled(peer))
+        except UserError as error:
+            out.trouble = str(error)
+            return out
+        finally:
+            self._together.forget()  # Nothing of this peer is taken for what the next one says.
 
     def _heard(self, peer: DeviceId, raw: bytes) -> Out:
         if peer not in self.machine.peers:
@@ -240,11 +254,10 @@ class Engine:
 
     def ticked(self) -> Out:
         """Time passed."""
-        self._arrivals.flush()
+        out = self._collected(self._arrivals.flush)
         self._arrivals.sweep()
-        out = Out()
         if self.machine.holding.get(None) == FULL and self._arrivals.has_room():
-            out = self._happens(happenings.Hold(why=""))
+            out.join(self._happens(happenings.Hold(why="")))
         return out.join(self._happens(happenings.Tick()))
 
     def woke(self) -> Out:

@@ -177,6 +177,13 @@ class Index:
         """What is held of a session is not what is here: read it when it is asked for."""
         self._seen.pop(session, None)
 
+    def look_again(self, session: SessionId) -> None:
+        """What was found of a session was told to nobody: it counts as changed until it is looked at again."""
+        self._seen.pop(session, None)
+        self._dirty.pop(session, None)
+        if session in self.revisions:
+            self.revisions[session] = b""
+
     def keep(self, store: Store) -> None:
         """Write down what changed, for the next start."""
         if not self._dirty:

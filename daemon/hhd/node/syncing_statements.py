@@ -9,9 +9,10 @@ from hhd.node.syncing_held import Held
 from hhd.node.syncing_intake import NoKeys, Taken
 from hhd.node.syncing_talk import Talk
 from hhd_protocol.bodies import CheckpointBody
+from hhd_protocol.errors import FormatError
 from hhd_protocol.ids import CheckpointId, DeviceId, EpochId, ObjectName, SessionId, Sha256, StatementId
 from hhd_protocol.objects import SealedObject, object_name
-from hhd_protocol.sync.events import Arrived, Changed, Missing, Tick
+from hhd_protocol.sync.events import Arrived, Broke, Changed, Missing, Tick
 from hhd_protocol.sync.messages import AskKeys, Statements
 
 STASHED_MAX = 64
@@ -58,13 +59,22 @@ class StatementsIn:
         """Take what waited for the keys of a session."""
         for source, one in [one for one in self._stashed if one[1].session == session]:
             self._stashed.remove((source, one))
-            self.take(source, one)
+            try:
+                self.take(source, one)
+            except FormatError as error:  # Who gave the keys, which may be another one, has not said that.
+                self._talk.feed(Broke(peer=source, why=str(error)))
 
     def catch_up(self, session: SessionId, own: list[Fresh]) -> None:
         """Find what others on this device added to a session; within the transaction that adds to it."""
         index, store = self._held.index, self._held.store
         if index.is_behind(store, session) and index.holds(session):
             own.append(index.news(store, session))
+
+    def not_told(self, own: Mapping[SessionId, Sequence[Fresh]], *, always: bool = False) -> None:
+        """What `catch_up` found is told by nobody: have it found by comparing, when its session is looked at again."""
+        for session, found in own.items():
+            if always or any(found):
+                self._held.index.look_again(session)
 
     def took(self, taken: Taken, source: DeviceId | None, own: Sequence[Fresh] = ()) -> None:
         """Tell of what was taken in, and ask for what it lacks."""

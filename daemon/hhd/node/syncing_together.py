@@ -60,6 +60,10 @@ class Together:
         """A message came; `settle` is called before anything else is done, and it is bounded what comes until then."""
         self._waiting.append(message)
 
+    def forget(self) -> None:
+        """Drop what waits, if anything does."""
+        self._waiting.clear()
+
     def settle(self, peer: DeviceId) -> None:
         """Take all that came from `peer`, and tell of it; one that is wrong, or that the store cannot keep, is left."""
         while self._waiting:
@@ -71,6 +75,7 @@ class Together:
                 wrong = self._take_some(peer, batch)
             except UserError as error:  # Nothing is kept; a new round finds what is missing.
                 self._waiting.clear()
+                self._statements.not_told(batch.own)
                 self._wrong(peer, error)
                 return
             self._tell(peer, batch)
@@ -87,9 +92,9 @@ class Together:
             return error
         if not waiting:
             return None
-        until = self._talk.now_ms() + TOGETHER_MS
         with held.putting_off(0), held.intake.together():
-            while waiting and self._talk.now_ms() <= until:
+            until = self._talk.now_ms() + TOGETHER_MS  # From here on: others may have written for longer than that.
+            while waiting:
                 try:
                     with store.part():
                         self._take_one(peer, batch)
@@ -99,6 +104,8 @@ class Together:
                     if store.database.is_lost:
                         raise
                     return error
+                if self._talk.now_ms() >= until:
+                    break
         return None
 
     def _take_one(self, peer: DeviceId, batch: _Batch) -> None:
@@ -128,10 +135,15 @@ class Together:
         for name in batch.brought:
             self._talk.feed(Arrived(name=name, source=peer))
         for session, taken in batch.taken.items():
-            own = batch.own.get(session, [])
-            for one in joined(taken):
-                self._statements.took(one, peer, own)
-                own = []
+            own = batch.own.pop(session, [])
+            try:
+                for one in joined(taken):
+                    self._statements.took(one, peer, own)
+                    own = []
+            except UserError as error:  # Of this session; others are told of as ever.
+                self._statements.not_told({session: own}, always=True)
+                self._wrong(peer, error)
+        self._statements.not_told(batch.own)  # Found for a message that was wrong.
         for message in batch.without_keys:
             self._statements.wait_for_keys(peer, message)
         for recipe in batch.not_made:

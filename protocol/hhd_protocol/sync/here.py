@@ -63,6 +63,8 @@ class Here:
         session = event.session
         if self.digests.get(session) != event.digest:
             self._roots.clear()
+            if event.source is None and not event.fresh:
+                self._open.pop(session, None)  # What is new is not known: it is loaded anew for who asks.
         if event.digest is None:
             self.digests.pop(session, None)
             self._open.pop(session, None)
