@@ -15,9 +15,11 @@ from tests.transports.devices import device_named
 
 from hhd.node import around, programs, sessions, should_run
 from hhd.node.syncing import Syncing
+from hhd.node.syncing_out import Out
 from hhd.store.errors import BusyError
 from hhd.store.store import Store
 from hhd.transports.link import Link
+from hhd_protocol.ids import SessionId, StatementId
 
 
 def test_a_store_that_is_busy_is_said_and_what_was_missed_goes_over_later(tmp_path: Path) -> None:
@@ -88,6 +90,40 @@ def test_a_store_that_is_busy_is_said_and_what_was_missed_goes_over_later(tmp_pa
             one.cancel()
         await asyncio.gather(linked, *parts, return_exceptions=True)
         await listener.close()
+
+    asyncio.run(asyncio.wait_for(live(), 60))
+
+
+def test_a_session_that_was_removed_while_at_work_is_let_go_of_though_nobody_wrote_to_the_store(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    grouped(tmp_path, "laptop")
+    peers = Peering("laptop")
+    part = Syncing(
+        me=device_named("laptop"), peers=peers, roll=peers, workers=Idle(),
+        opened=lambda: opened(tmp_path, "laptop"), random=os.urandom,
+    )  # fmt: skip
+    asked = list[str]()
+
+    def let_go() -> Out:
+        asked.append("let go")
+        part._engine._statements.at_work.clear()
+        return Out()
+
+    monkeypatch.setattr(part._engine, "let_go", let_go)
+    monkeypatch.setattr(part._engine, "looked", lambda: asked.append("looked") or Out())
+
+    async def live() -> None:
+        running = asyncio.create_task(part.run())
+        await part._ready.wait()
+        await part._look()
+        assert "let go" not in asked, "there is nothing to let go of"
+        asked.clear()
+        part._engine._statements.at_work.add(SessionId(StatementId(bytes(32))))
+        await part._look()
+        assert asked == ["let go"], "the store is as it was"
+        running.cancel()
+        await asyncio.gather(running, return_exceptions=True)
 
     asyncio.run(asyncio.wait_for(live(), 60))
 

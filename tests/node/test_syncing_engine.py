@@ -24,17 +24,17 @@ from hhd.node.removal import Remover
 from hhd.node.syncing_arrivals import FLUSH_MS
 from hhd.node.syncing_wishes import Wishes
 from hhd.store.check import Check
-from hhd.store.checkpoints import Checkpoint
+from hhd.store.checkpoints import Checkpoint, refs_of
 from hhd.store.line import Line
 from hhd.store.store import Limits
 from hhd_protocol import logs, objects
 from hhd_protocol.compression import compressor
 from hhd_protocol.holding import Why
 from hhd_protocol.ids import ObjectName, SessionId
-from hhd_protocol.limits import SYNC_PART_BYTES
+from hhd_protocol.limits import SYNC_PART_BYTES, SYNC_WANT_AGAIN_MAX
 from hhd_protocol.statements import Role
 from hhd_protocol.sync import decode_message, encode_message, recipe
-from hhd_protocol.sync.messages import AskKeys, Entry, Had, Hello, Keys, Statements, Want
+from hhd_protocol.sync.messages import Absent, AskKeys, Entry, Had, Hello, Keys, Statements, Want
 
 
 def same(people: Person, session: SessionId, *names: str) -> None:
@@ -273,6 +273,35 @@ def test_a_session_that_was_removed_everywhere_goes_everywhere_and_stays_gone(tm
         alice.link("desktop", "tower")
         assert alice.pump()
         assert alice["desktop"].store.sessions() == []
+
+
+@pytest.mark.parametrize("work_ends", ["while the daemon is up", "while it is down"])
+def test_a_session_that_is_at_work_when_it_is_removed_goes_when_that_has_ended(tmp_path: Path, work_ends: str) -> None:
+    with person(tmp_path, "laptop", "desktop") as alice:
+        session = alice.create("laptop")
+        work = Work(alice, "laptop", session, Memory(5))
+        work.step()
+        alice.link("laptop", "desktop")
+        assert alice.pump()
+        at_work = alice["laptop"].store.advance(session)
+        remove_everywhere(alice, "desktop", session)
+        alice.do("desktop", lambda engine: engine.looked())
+        assert alice.pump()
+        alice.do("laptop", lambda engine: engine.let_go())
+        assert alice["laptop"].store.sessions() == [session] and alice["laptop"].engine.at_work
+        if work_ends == "while it is down":
+            alice.cut("laptop")
+            alice.restart("laptop")
+            alice.link("laptop", "desktop")
+        at_work.release()
+        alice.do("laptop", lambda engine: engine.let_go())
+        alice.do("laptop", lambda engine: engine.looked())
+        assert alice.pump()
+        assert alice["laptop"].store.sessions() == alice["desktop"].store.sessions() == []
+        assert not alice["laptop"].engine.at_work
+        for name in ("laptop", "desktop"):
+            assert alice[name].store.statements.removed() == [session]
+        assert alice["desktop"].engine.machine.is_level(alice["laptop"].id, session), "it heard at once"
 
 
 @pytest.mark.parametrize("messages", ["one", "several"])
@@ -722,3 +751,25 @@ def test_a_fork_arrives_whole_also_where_what_it_was_forked_from_does_not(tmp_pa
         main = desktop.store.checkpoint_ids(fork)[-1]
         assert flat(Line(desktop.store, fork, main).snapshot()) == work.memory.pages
         assert not Check(desktop.store).run().findings
+
+
+def test_who_asks_for_what_nobody_has_each_time_it_hears_of_more_keeps_its_link(tmp_path: Path) -> None:
+    with person(tmp_path, "laptop", "desktop") as alice:
+        session = alice.create("laptop")
+        Work(alice, "laptop", session, Memory(5)).step()
+        alice.link("laptop", "desktop")
+        assert alice.pump()
+        engine, peer = alice["laptop"].engine, alice["desktop"].id
+        gone = ObjectName(bytes(32))
+        for _ in range(3 * SYNC_WANT_AGAIN_MAX):
+            assert not engine.heard(peer, encode_message(Want(session=session, objects=(gone,)))).cuts
+            absent = engine.next_part(peer)
+            assert absent is not None and decode_message(absent) == Absent(objects=(gone,))
+        store = alice["laptop"].store
+        here = refs_of(store.checkpoint(store.checkpoint_ids(session)[-1]))[0].name
+        cuts = []
+        while not cuts:  # What is here costs reading, and is given so often and no more.
+            cuts = engine.heard(peer, encode_message(Want(session=session, objects=(here,)))).cuts
+            if not cuts:
+                assert engine.next_part(peer) is not None
+        assert "again and again" in cuts[0][1]

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from hashlib import sha256
 
-from hhd_protocol.ids import CheckpointId, DeviceId, Incarnation, ObjectName, SessionId, StatementId
+from hhd_protocol.ids import CheckpointId, DeviceId, Incarnation, ObjectName, SessionId, Sha256, StatementId
 from hhd_protocol.limits import SYNC_AGAIN_MS, SYNC_STILL_MS_MAX, SYNC_UNBACKED_MAX, SYNC_WANT_AGAIN_MAX
 from hhd_protocol.sync import Chains, Sync, encode_message, session_digest
 from hhd_protocol.sync.events import (
@@ -17,6 +17,7 @@ from hhd_protocol.sync.events import (
     Event,
     Heard,
     Hold,
+    Lacking,
     Linked,
     Load,
     Loaded,
@@ -24,6 +25,7 @@ from hhd_protocol.sync.events import (
     Missing,
     Opened,
     Output,
+    Piled,
     Send,
     SendContent,
     SendStatements,
@@ -32,6 +34,7 @@ from hhd_protocol.sync.events import (
     Woke,
 )
 from hhd_protocol.sync.messages import Absent, Answered, Ask, Differ, Entry, Hello, Message, Statements, Want
+from hhd_protocol.sync.wants import NO_SESSION
 
 LAPTOP, DESKTOP, SERVER = (DeviceId(sha256(name.encode()).digest()) for name in ("laptop", "desktop", "server"))
 
@@ -299,6 +302,16 @@ def test_who_asks_for_one_object_without_end_is_cut_off() -> None:
     assert "again and again" in (_cut(laptop) or "") and DESKTOP not in laptop.machine.peers
 
 
+def test_who_asks_again_for_what_is_absent_whenever_it_hears_of_more_is_not_cut_off() -> None:
+    laptop = Device(LAPTOP, {session(1): line(1, 3)})
+    laptop.happens(Linked(peer=DESKTOP))
+    gone = ObjectName(name("object"))
+    for _ in range(3 * SYNC_WANT_AGAIN_MAX):
+        laptop.happens(Heard(peer=DESKTOP, message=Want(session=session(1), objects=(gone,))))
+        laptop.machine.has_not(DESKTOP, gone)
+    assert _cut(laptop) is None and len(laptop.outputs(SendContent)) == 3 * SYNC_WANT_AGAIN_MAX
+
+
 def test_who_asks_without_pause_is_cut_off_and_who_asks_in_time_is_not() -> None:
     for pause_ms, ends in ((0, True), (1000, False)):
         laptop = Device(LAPTOP, {session(1): line(1, 3)})
@@ -355,3 +368,69 @@ def test_what_was_asked_over_a_link_that_another_replaces_is_asked_again_over_th
     assert laptop.happens(Missing(session=session(1), objects=(wanted,), source=DESKTOP)) == [], "it is under way"
     said = laptop.happens(Linked(peer=DESKTOP))
     assert [one.objects for _, one in said if isinstance(one, Want)] == [(wanted,)]
+
+
+def test_who_only_stores_is_level_once_it_has_all_that_there_is_and_until_something_changes() -> None:
+    def pile(*texts: str) -> dict[bytes, int]:
+        return {name(text): 0 for text in texts}
+
+    laptop, server = Device(LAPTOP, {session(1): line(1, 2)}), Device(SERVER, {})
+    by_id = {LAPTOP: laptop, SERVER: server}
+
+    def happen(device: Device, event: Event) -> None:
+        carry(by_id, [(device.id, to, message) for to, message in device.happens(event)])
+
+    happen(laptop, Piled(pile=pile("a")))
+    for one, other in ((laptop, SERVER), (server, LAPTOP)):
+        happen(one, Linked(peer=other, sealed=True))
+    assert server.outputs(Lacking) and not laptop.machine.is_level(SERVER, session(1)), "it was told a name"
+    happen(server, Piled(pile=pile("a")))
+    assert laptop.machine.is_level(SERVER, session(1))
+    digest = laptop.digest(session(1))
+    happen(laptop, Changed(session=session(1), digest=digest, fresh={name("new"): None}))
+    assert not laptop.machine.is_level(SERVER, session(1)), "nobody looked what there is of that for it"
+    happen(laptop, Piled(pile=pile("a", "b")))
+    assert not laptop.machine.is_level(SERVER, session(1))
+    happen(server, Piled(pile=pile("a", "b")))
+    assert laptop.machine.is_level(SERVER, session(1))
+
+
+def test_a_letter_is_asked_of_who_only_stores_and_of_nobody_else() -> None:
+    laptop = Device(LAPTOP, {})
+    for peer in (DESKTOP, SERVER):
+        laptop.happens(Linked(peer=peer, sealed=peer == SERVER))
+    letter = Sha256(name("letter"))
+    said = laptop.happens(Missing(session=NO_SESSION, modules=(letter,), source=SERVER), 1000)
+    assert [(to, one.modules) for to, one in said if isinstance(one, Want)] == [(SERVER, (letter,))]
+    said = laptop.happens(Tick(), 1000 + SYNC_STILL_MS_MAX)
+    assert not [one for _, one in said if isinstance(one, Want)], "who reads everything is told all of it as statements"
+    hello = Hello(
+        incarnation=Incarnation(SERVER[:16]),
+        round=1,
+        count=0,
+        root=laptop.machine._here.root_for(laptop.machine.peers[SERVER]),
+        holding="",
+    )
+    said = laptop.happens(Heard(peer=SERVER, message=hello), 1000 + SYNC_STILL_MS_MAX)
+    assert [to for to, one in said if isinstance(one, Want)] == [SERVER], "it is there"
+
+
+def test_who_only_stores_may_have_more_than_there_is_here_and_still_hears_of_what_is_new_at_once() -> None:
+    """What was removed, or came from who is gone, stays with it."""
+    laptop, server = Device(LAPTOP, {session(1): line(1, 2)}), Device(SERVER, {})
+    by_id = {LAPTOP: laptop, SERVER: server}
+
+    def happen(device: Device, event: Event) -> None:
+        carry(by_id, [(device.id, to, message) for to, message in device.happens(event)])
+
+    happen(laptop, Piled(pile={name("a"): 0}))
+    happen(server, Piled(pile={name("a"): 0, name("gone"): 0}))
+    for one, other in ((laptop, SERVER), (server, LAPTOP)):
+        happen(one, Linked(peer=other, sealed=True))
+    assert laptop.machine.is_level(SERVER, session(1)) and server.outputs(Answering)
+    assert Acknowledged(peer=SERVER, session=None) in laptop.done
+    happen(laptop, Piled(pile={name("a"): 0, name("b"): 0}))
+    assert [one.names for one in server.outputs(Lacking)] == [(name("b"),)], "it asked in turn"  # type: ignore[union-attr]
+    assert not laptop.machine.is_level(SERVER, session(1))
+    happen(server, Piled(pile={name("a"): 0, name("b"): 0, name("gone"): 0}))
+    assert laptop.machine.is_level(SERVER, session(1))

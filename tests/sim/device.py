@@ -25,6 +25,12 @@ class Disk:
     """Content, where a world has any (`sync_world`)."""
     bare: frozenset[StatementId] = frozenset()
     """Checkpoints of which the record came, and the content did not yet."""
+    letters: set[bytes] = field(default_factory=set)
+    """Names of letters that were written here, or read, where a world has any (`sync.keeping`)."""
+    lettered: set[StatementId] = field(default_factory=set)
+    """Statements that are in letters that were written here."""
+    pile: dict[bytes, int] = field(default_factory=dict)
+    """What is kept where nothing but sealed bytes is: by name what it is."""
 
     def sync(self) -> None:
         self.statements.update(self.unsynced)
@@ -39,6 +45,9 @@ class Disk:
             acknowledged={device: dict(said) for device, said in self.acknowledged.items()},
             objects=set(self.objects),
             bare=self.bare,
+            letters=set(self.letters),
+            lettered=set(self.lettered),
+            pile=dict(self.pile),
         )
 
 

@@ -210,6 +210,8 @@ class Syncing:
     async def _look(self) -> None:
         """Whether another process wrote to the store."""
         self._looked = begin = time.monotonic()
+        if self._engine.at_work:
+            await self.act(self._engine.let_go)
         if await self._lane.do(self._wishes.is_current) and not self.paused:
             return
         worked = self._worked

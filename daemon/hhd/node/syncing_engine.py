@@ -144,6 +144,7 @@ class Engine:
         self._left_out(self._me.id)  # What is found is kept: who links is not kept waiting for it.
         for session in bare:  # What was under way when the process before ended.
             self._statements.took(self.intake.content(session, list(index.seen(store, session).bare)), None)
+        self._statements.at_work.update(one for one in store.statements.removed() if self.intake.has_session(one))
         self._arrivals.sweep()
         return out
 
@@ -251,6 +252,26 @@ class Engine:
         for session in self._held.index.changed(self.store):
             self._compared_again(session, out)
         return out.join(self._happens(happenings.Tick()))
+
+    @property
+    def at_work(self) -> bool:
+        """Whether sessions are kept here that were removed everywhere, since they are, or were, at work."""
+        return bool(self._statements.at_work)
+
+    def let_go(self) -> Out:
+        """Let go of those of them whose work has ended."""
+        out, statements = Out(), self._statements
+        for session in list(statements.at_work):
+            if self.store.is_advanced(session):
+                continue
+            taken = self.intake.let_go(session)
+            if taken is None or not self.intake.has_session(session):
+                statements.at_work.discard(session)
+            if taken is not None:
+                self._held.index.reread(session)
+                out.join(self._happens(statements.changed(session, {}, None, taken.revision, taken)))
+                out.changed.add(session)
+        return out.join(self._ask_all_again()) if out.changed else out
 
     def ticked(self) -> Out:
         """Time passed."""

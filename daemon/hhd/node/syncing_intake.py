@@ -410,6 +410,16 @@ class Intake:
             made.append(whole.id)
         return made
 
+    def let_go(self, session: SessionId) -> Taken | None:
+        """Let go of a session that was at work here when it was removed everywhere; None where newer work keeps it."""
+        store = self._store
+        with store.transaction():
+            if not self.has_session(session) or not self._known.of(session).view.removed:
+                return None
+            taken = self._removed(session, ())
+        self._known.drop(session)
+        return taken
+
     def _removed(self, session: SessionId, fresh: Iterable[Signed]) -> Taken:
         """A person removed the session everywhere: keep the tombstones, and let go of the rest."""
         store = self._store

@@ -12,8 +12,8 @@ from hhd.node.syncing_talk import Talk
 from hhd_protocol.errors import FormatError
 from hhd_protocol.ids import DeviceId, ObjectName, Sha256
 from hhd_protocol.sync.events import Arrived, Lacking, Missing, Piled
-from hhd_protocol.sync.machine import NO_SESSION
 from hhd_protocol.sync.messages import LETTER, MODULE
+from hhd_protocol.sync.wants import NO_SESSION
 
 log = logging.getLogger(__name__)
 

@@ -192,6 +192,7 @@ class Serving:
             if raw is None or offset >= len(raw):
                 kind = queue.popleft()[1]
                 if raw is None:
+                    talk.machine.has_not(peer, name)
                     absent = Absent(objects=(ObjectName(name),)) if kind == OBJECT else Absent(modules=(Sha256(name),))
                     return talk.count(peer, encode_message(absent))
                 continue

@@ -30,6 +30,8 @@ class StatementsIn:
         self._stashed: deque[tuple[DeviceId, Statements]] = deque(maxlen=STASHED_MAX)
         self.modules: dict[bytes, tuple[Sha256, SessionId, EpochId]] = {}
         """Of sealed modules that letters told of, by their names."""
+        self.at_work: set[SessionId] = set()
+        """Sessions that were removed everywhere and are kept, since they were at work here when that was heard."""
 
     def take(self, peer: DeviceId, message: Statements) -> None:
         """Take statements, with the objects that came along."""
@@ -84,6 +86,8 @@ class StatementsIn:
                 self._talk.feed(self.changed(session, fresh, None, taken.revision))
         if taken.removed:
             index.reread(session)
+            if self._held.intake.has_session(session):
+                self.at_work.add(session)
         else:
             seen = index.seen(store, session)
             with_content = set(store.checkpoint_ids(session)) if seen.bare else set()

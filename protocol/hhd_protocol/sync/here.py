@@ -35,10 +35,12 @@ class Here:
         self.digests = dict(digests)
         self._roots.clear()
 
-    def pile(self, names: Mapping[bytes, int]) -> None:
-        """Take note of the sealed bytes that are here, or would be, by what they are."""
+    def pile(self, names: Mapping[bytes, int]) -> bool:
+        """Take note of the sealed bytes that are here, or would be, by what they are; say whether they are others."""
+        before = self._pile
         self._pile = {SessionId(StatementId(name)): bytes([what]) * DIGEST_BYTES for name, what in names.items()}
         self._roots.clear()
+        return before != self._pile
 
     def digests_for(self, one: Peer) -> Mapping[SessionId, bytes]:
         """The digests of what a peer is to have."""

@@ -55,12 +55,10 @@ from hhd_protocol.sync.messages import (
 )
 from hhd_protocol.sync.peer import Peer
 from hhd_protocol.sync.rounds import Rounds
-from hhd_protocol.sync.wants import Wants
+from hhd_protocol.sync.wants import NO_SESSION, Wants
 
 _SEALED = (Hello, Buckets, Entries, Differ, Answered, Compared, Want, Absent, Part, Begin, Holding)
 """What is said between a full member and one that only stores."""
-NO_SESSION = SessionId(StatementId(bytes(32)))
-"""Named where something is asked of a device that only stores."""
 
 
 class Sync:
@@ -69,6 +67,8 @@ class Sync:
     def __init__(self, *, incarnation: Incarnation) -> None:
         self.peers: dict[DeviceId, Peer] = {}
         self.wants = Wants()
+        self._unpiled: set[SessionId] = set()
+        """Sessions that changed since it was looked what there is for who only stores."""
         self.holding: dict[SessionId | None, str] = {}
         """Why no content is taken, of a session or (None) of any."""
         self._here = Here()
@@ -84,7 +84,7 @@ class Sync:
     def is_level(self, peer: DeviceId, session: SessionId) -> bool:
         """Whether the peer said that all that is here of the session is durable there."""
         one = self.peers.get(peer)
-        return one is not None and one.has(session)
+        return one is not None and one.has(session) and not (one.sealed and session in self._unpiled)
 
     def behind(self, peer: DeviceId) -> int:
         """How many sessions a linked peer does not have as they are here, as far as is known."""
@@ -133,7 +133,10 @@ class Sync:
                 self._here.begin(digests)
                 return []
             case Piled(pile=pile):
-                self._here.pile(pile)
+                self._unpiled.clear()
+                if self._here.pile(pile):
+                    for one in self.peers.values():
+                        one.level &= not one.sealed  # It says anew whether it has all of that.
                 return [out for one in self.peers.values() if one.sealed for out in self._hello(one, now_ms)]
             case Woke():
                 self._rounds.woke()
@@ -234,6 +237,7 @@ class Sync:
 
     def _changed(self, event: Changed) -> list[Output]:
         session = event.session
+        self._unpiled.add(session)
         if event.source is None and not event.fresh and self.digests.get(session) != event.digest:
             for one in self.peers.values():  # What is new is not known: peers have it otherwise until they asked.
                 one.apart.add(session)
@@ -303,11 +307,20 @@ class Sync:
                 return self._cut(one.id, "it asks for the same object again and again", now_ms)
         return [SendContent(peer=one.id, session=want.session, objects=want.objects, modules=want.modules)]
 
+    def has_not(self, peer: DeviceId, name: bytes) -> None:
+        """Note that a peer is told that something is absent; whoever carries out `SendContent` says so.
+
+        It asks again whenever this device may have more, which costs words and nothing else.
+        """
+        if (one := self.peers.get(peer)) is not None:
+            one.given.pop(name, None)
+
     def _ask_for_content(self, now_ms: int) -> list[Output]:
         if None in self.holding:
             return []
         able = {peer: one.left_out for peer, one in self.peers.items()}
-        asked = self.wants.ask(able, frozenset(one for one in self.holding if one is not None), now_ms)
+        sealed = [peer for peer, one in self.peers.items() if one.sealed]
+        asked = self.wants.ask(able, frozenset(one for one in self.holding if one is not None), now_ms, sealed)
         return [
             Send(
                 peer=peer,

@@ -19,7 +19,8 @@ class Peer:
     what was added while it was not level. `sent`: statements that went over and were not acknowledged. `bare`:
     checkpoints of which it has no content yet, as far as is known, and `along` those of them whose content went with
     them. `waiting`: what is done when a session is loaded.
-    `given`: how often each object was asked for. `unbacked`: statements it gave since it last gave content.
+    `asking`: the number of the round that it asks. `given`: how often each object that is here was asked for.
+    `unbacked`: statements it gave since it last gave content.
     """
 
     id: DeviceId
@@ -28,6 +29,7 @@ class Peer:
     incarnation: Incarnation | None = None
     round: int = 0
     answered: int = -1
+    asking: int = -1
     holding: dict[SessionId | None, str] = field(default_factory=dict)
     level: bool = False
     apart: set[SessionId] = field(default_factory=set)
@@ -46,6 +48,8 @@ class Peer:
         """Whether it said that all that is here of a session is durable there."""
         if not self.level or session in self.left_out or session in self.apart:
             return False
+        if self.sealed:
+            return not self.apart  # Of names, not of sessions: which of them a session needs is not known here.
         return not self.sent.get(session) and not self.bare.get(session)
 
     def keeps_up(self, session: SessionId) -> bool:

@@ -92,7 +92,9 @@ class Rounds:
         if told.round != one.round:
             return []
         if one.sealed:
-            return [Lacking(peer=one.id, names=tuple(told.sessions))] if told.sessions else []
+            lacking = [Lacking(peer=one.id, names=tuple(told.sessions))] if told.sessions else []
+            compared = [] if told.more else [Send(peer=one.id, message=Compared(round=told.round))]
+            return [*lacking, *compared]
         for session in told.sessions:
             if session not in one.left_out:
                 one.waiting.append((session, partial(self._ask, one, session)))
@@ -142,7 +144,9 @@ class Rounds:
                 Acknowledged(peer=one.id, session=None),
                 Send(peer=one.id, message=Answered(round=hello.round)),
             ]
-        one.level = False
+        one.level, one.asking = False, hello.round
+        if one.sealed:
+            one.apart.clear()
         bits = compare.bits_for(max(len(mine), hello.count))
         digests = b"".join(compare.bucket_digests(mine, bits))
         outputs: list[Output] = [Send(peer=one.id, message=Buckets(round=hello.round, bits=bits, digests=digests))]
@@ -157,6 +161,8 @@ class Rounds:
             session: entries.digests[at * DIGEST_BYTES : (at + 1) * DIGEST_BYTES]
             for at, session in enumerate(entries.sessions)
         }
+        if one.sealed and entries.round != one.asking:
+            return []
         here = compare.in_buckets(mine, entries.bits, frozenset(entries.buckets))
         differ = [session for sessions in here.values() for session in sessions if theirs.get(session) != mine[session]]
         one.apart.update(differ)
@@ -168,6 +174,8 @@ class Rounds:
             outputs.append(Send(peer=one.id, message=Differ(round=entries.round, sessions=part, more=more)))
         if not entries.more:
             one.level = True
+            if one.sealed and not one.apart:  # It may have more: of what was removed, or is of who is gone.
+                outputs.append(Acknowledged(peer=one.id, session=None))
             grew, one.grew = one.grew, {}
             for session, ids in grew.items():  # It was told of them as they were before.
                 if session not in one.apart:

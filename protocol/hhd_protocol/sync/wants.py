@@ -5,9 +5,11 @@ from __future__ import annotations
 from collections.abc import Collection, Iterable, Mapping
 from dataclasses import dataclass, field
 
-from hhd_protocol.ids import DeviceId, SessionId
+from hhd_protocol.ids import DeviceId, SessionId, StatementId
 from hhd_protocol.limits import SYNC_STILL_MS_MAX, SYNC_WANTS_MAX
 
+NO_SESSION = SessionId(StatementId(bytes(32)))
+"""Named where something is asked of a device that only stores, or by it."""
 Named = tuple[bytes, bool]
 """A name, and whether it is a module's."""
 
@@ -124,9 +126,16 @@ class Wants:
             self._asked[found.asked].pop(name, None)
 
     def ask(
-        self, peers: Mapping[DeviceId, Collection[SessionId]], held: Collection[SessionId], now_ms: int
+        self,
+        peers: Mapping[DeviceId, Collection[SessionId]],
+        held: Collection[SessionId],
+        now_ms: int,
+        sealed: Collection[DeviceId] = (),
     ) -> list[tuple[DeviceId, SessionId, list[Named]]]:
-        """Choose whom to ask for what; `peers` with the sessions left out there, `held`: not wanted for now."""
+        """Choose whom to ask for what; `peers` with the sessions left out there, `held`: not wanted for now.
+
+        What is of no session is asked of those in `sealed` alone: it is what goes between them and this device.
+        """
         if not self._open or not peers:
             return []
         chosen: dict[tuple[DeviceId, SessionId], list[Named]] = {}
@@ -135,7 +144,8 @@ class Wants:
             want = self._wants[name]
             if want.session in held:
                 continue
-            able = [p for p in peers if room[p] > 0 and p not in want.tried and want.session not in peers[p]]
+            among = sealed if want.session == NO_SESSION else peers
+            able = [p for p in among if room[p] > 0 and p not in want.tried and want.session not in peers[p]]
             if not able:
                 if not any(room.values()):
                     break

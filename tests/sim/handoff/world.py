@@ -259,8 +259,11 @@ class HandoffWorld(World):
         release = StatementId(record.release)
         if view.token.id == release:
             return None
-        if self._descends(part, view.token.id, release):
-            return Event(what=Happening.TOOK, grant=grant) if one.stage is Stage.RELEASED else None
+        if (after := self._following(part, view.token.id, release)) is not None:
+            if one.side is Side.TARGET:
+                return None
+            if after.by == record.peer:  # A takeover by another does not say that who was handed it took it.
+                return Event(what=Happening.TOOK, grant=grant)
         return Event(what=Happening.BEATEN, why="beaten")
 
     def _signed_before(self, grant: Grant) -> Event:
@@ -272,14 +275,14 @@ class HandoffWorld(World):
         return grant if grant is not None and grant.transfer == one.record.transfer else None
 
     @staticmethod
-    def _descends(part: holding.Part, token: StatementId, from_: StatementId) -> bool:
+    def _following(part: holding.Part, token: StatementId, release: StatementId) -> Record | None:
+        """The record that follows a release on the way to the token that counts; None if that does not lead there."""
         at: StatementId | None = token
-        while at is not None:
-            if at == from_:
-                return True
-            record = part.known.statements.get(at)
-            at = record.prev if isinstance(record, Record) else None
-        return False
+        while at is not None and isinstance(record := part.known.statements.get(at), Record):
+            if record.prev == release:
+                return record
+            at = record.prev
+        return None
 
     # Carrying out
 
@@ -430,7 +433,7 @@ class HandoffWorld(World):
         if view.token is None or statement.id in view.held | view.refused:
             return None
         if view.token.id != statement.id:
-            if self._descends(part, view.token.id, statement.id):
+            if self._following(part, view.token.id, statement.id) is not None:
                 return None
             return Event(what=Happening.BEATEN, why="beaten")
         return event
@@ -595,6 +598,9 @@ class HandoffWorld(World):
     def heal(self) -> None:
         self.death_chance = 0.0
         super().heal()
+        for device in self.list:
+            if device.up and device.disk.unsynced:
+                self.sync(device)  # What came lately is durable some time.
         for _ in range(60):
             if not self._unsettled():
                 return

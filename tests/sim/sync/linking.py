@@ -99,7 +99,7 @@ class Linking(World):
 
     def refresh(self) -> None:
         """Machines are made and dropped with processes, links with what is reachable."""
-        for device in self.list:
+        for device in self.everyone():
             made = self.drivers.get(device.id)
             if device.part is None:
                 self.drivers.pop(device.id, None)
@@ -111,8 +111,8 @@ class Linking(World):
                 self.opens(device)
         up = {
             frozenset((one.id, other.id))
-            for one in self.list
-            for other in self.list
+            for one in self.everyone()
+            for other in self.everyone()
             if one is not other and self.linked(one, other)
         }
         for pair in [pair for pair in self.links if pair not in up]:
@@ -123,6 +123,17 @@ class Linking(World):
     def opens(self, device: Device) -> None:
         """A process began: its machine learns what is here."""
         raise NotImplementedError
+
+    def everyone(self) -> list[Device]:
+        """Who is linked."""
+        return self.list
+
+    def found(self, device: DeviceId) -> Device:
+        return self.devices[device]
+
+    def sealed(self, one: DeviceId, other: DeviceId) -> bool:
+        """Whether one of the two only stores."""
+        return False
 
     def machine(self, device: Device) -> Sync:
         return self.drivers[device.id].machine
@@ -141,7 +152,7 @@ class Linking(World):
         self.links_made += 1
         link = self.links[pair] = Connection(number=self.links_made, pair=pair, ends=set(pair))
         for end in sorted(pair):
-            self.sees(self.devices[end], link, BEGIN)
+            self.sees(self.found(end), link, BEGIN)
         return link
 
     def break_link(self, pair: TWO, *, gone: Device | None = None) -> None:
@@ -153,10 +164,10 @@ class Linking(World):
         kept = {end for end in pair if self.late()}  # Their system has what came, and they may read it yet.
         self.wires = [wire for wire in self.wires if wire.link is not link or wire.target in kept]
         for end in sorted(pair):
-            if (gone is not None and end == gone.id) or self.driver(self.devices[end]) is None:
+            if (gone is not None and end == gone.id) or self.driver(self.found(end)) is None:
                 link.ends.discard(end)
             else:
-                self.sees(self.devices[end], link, END)
+                self.sees(self.found(end), link, END)
 
     def replace_any(self) -> None:
         """A better link takes the place of one that lives, or both dialled at once: for a while there are two."""
@@ -174,7 +185,7 @@ class Linking(World):
             self.apart.shuffle(steps)
             firsts.add(steps[0][1])
             for link, what in steps:
-                self.sees(self.devices[end], link, what)
+                self.sees(self.found(end), link, what)
         if len(firsts) == 2:
             self.reached["ends see a replaced link each in another order"] += 1
 
@@ -214,7 +225,7 @@ class Linking(World):
         peer = link.other(device.id)
         made.links.told(peer, link)
         self.begun(device, peer)
-        self.happens(device, Linked(peer=peer))
+        self.happens(device, Linked(peer=peer, sealed=self.sealed(device.id, peer)))
         if self.driver(device) is made and made.saying is not None:
             said = [one for to, one in made.saying if to == peer and isinstance(one, Want)]
             asked = made.machine.wants.waits_for(peer) - sum(len(one.objects) + len(one.modules) for one in said)
@@ -361,7 +372,7 @@ class Linking(World):
 
     def hear(self, wire: Wire) -> None:
         """A message arrives at a process that reads the link that it came over."""
-        device, link = self.devices[wire.target], wire.link
+        device, link = self.found(wire.target), wire.link
         made = self.driver(device)
         if made is None or not device.up or device.id not in link.ends:
             return
@@ -396,5 +407,5 @@ class Linking(World):
         self.late_chance = 0.0
         while self.unseen:
             self.see_any()
-        for device in self.list:
+        for device in self.everyone():
             self.take_turns(device)

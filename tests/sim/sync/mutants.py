@@ -5,8 +5,8 @@ from __future__ import annotations
 from tests.sim.holding.mutants import MUTANTS as OF_HOLDING
 from tests.sim.mutants import Mutant
 
-_MACHINE, _ROUNDS, _HERE, _WANTS, _CHAINS, _LINKS = (
-    f"hhd_protocol.sync.{name}" for name in ("machine", "rounds", "here", "wants", "chains", "links")
+_MACHINE, _ROUNDS, _HERE, _WANTS, _CHAINS, _LINKS, _PEER = (
+    f"hhd_protocol.sync.{name}" for name in ("machine", "rounds", "here", "wants", "chains", "links", "peer")
 )
 _WORLD = "tests.sim.sync.world"
 
@@ -98,9 +98,6 @@ MUTANTS: dict[str, Mutant] = {
         old="        if self._current.get(peer) is not link:\n",
         new="        if peer not in self._current:\n",
     ),
-    "what comes late on a replaced link is heard": Mutant(
-        breaks="5, waking alone", module=_LINKS, old="return self._told.get(peer) is link", new="return True"
-    ),
     "what was said for one link goes over the next": Mutant(
         breaks="no honest device is cut off",
         module=_LINKS,
@@ -110,11 +107,26 @@ MUTANTS: dict[str, Mutant] = {
     "an answer that is carried out after a wake counts": Mutant(
         breaks="5, waking alone", module=_LINKS, old="return stamp.wake == self._woke", new="return True"
     ),
-    "what was asked over a replaced link is waited for": Mutant(
-        breaks="6, all have all",
+    "who only stores has what came since the last look": Mutant(
+        breaks="3, level is true",
         module=_MACHINE,
-        old="                self.wants.lost(peer)  # What was asked over",
-        new="                # What was asked over",
+        old=" and not (one.sealed and session in self._unpiled)",
+        new="",
+    ),
+    "who only stored all once has all that is there now": Mutant(
+        breaks="3, level is true",
+        module=_MACHINE,
+        old="one.level &= not one.sealed",
+        new="pass",
+    ),
+    "who only stores has all that it was told the names of": Mutant(
+        breaks="3, level is true", module=_PEER, old="return not self.apart  #", new="return True  #"
+    ),
+    "letters are not asked for": Mutant(
+        breaks="6, all have all",
+        module=_ROUNDS,
+        old="[Lacking(peer=one.id, names=tuple(told.sessions))] if told.sessions else []",
+        new="[]",
     ),
     "door 1: who does not own appends": OF_HOLDING["who does not own appends"],
     "door 1: a rolled-back store goes on": OF_HOLDING["a rolled-back store goes on"],

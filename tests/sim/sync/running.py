@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from tests.sim.seeds import WIDE
-from tests.sim.sync.world import SyncWorld
+from tests.sim.sync.keeping import KeepingWorld
 
 REQUIRED = (
     "message lost",
@@ -37,6 +37,11 @@ REQUIRED = (
     "message of a replaced link let go",
     "said for a link that is no more",
     "answer carried out after a wake",
+    "store-only member has all",
+    "store-only member crashed",
+    "letter read",
+    "content from a store-only member",
+    "restored from a store-only member alone",
     "removal",
     "removal in a partition",
     "removed",
@@ -47,5 +52,5 @@ REQUIRED = (
 RARE = frozenset({"already taken", "answer carried out after a wake", "full disk", "removed while at work"})
 
 
-def make(seed: int) -> SyncWorld:
-    return SyncWorld(seed, wide=seed >= WIDE)
+def make(seed: int) -> KeepingWorld:
+    return KeepingWorld(seed, wide=seed >= WIDE)

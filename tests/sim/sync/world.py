@@ -50,6 +50,7 @@ from hhd_protocol.sync.messages import (
     Statements,
     Want,
 )
+from hhd_protocol.sync.wants import NO_SESSION
 
 
 def objects_of(checkpoint: Checkpoint) -> list[bytes]:
@@ -69,7 +70,7 @@ class SyncWorld(Linking):
             self.__init__(seed, devices=count, calm=calm, real=real, wide=wide)  # type: ignore[misc]
             return
         self.members = {device.id: device.role for device in self.list}
-        self.full_chance = 0.0 if calm else self.rng.choice([0, 0, 0.05])
+        self.full_chance = 0.0 if calm else self.rng.choice([0, 0, 0.3])
         self.full: set[DeviceId] = set()
         self.raws: dict[bytes, Statement] = {}
         self.denials: dict[DeviceId, set[StatementId]] = {}
@@ -77,8 +78,12 @@ class SyncWorld(Linking):
         crash, self.crash_chance = self.crash_chance, 0.0
         self.came_on_link: dict[tuple[DeviceId, DeviceId], set[StatementId]] = {}
         """What a device learned from a peer since they were linked last."""
+        self.prepare(calm=calm)
         self.refresh()
         self.crash_chance = crash
+
+    def prepare(self, *, calm: bool) -> None:
+        """What else there is before the world begins."""
 
     @property
     def sid(self) -> SessionId:
@@ -110,6 +115,7 @@ class SyncWorld(Linking):
                         self.say(device, peer, Part(what=OBJECT, name=name, offset=0, total=1, content=b"x"))
                     else:
                         self.reached["content absent"] += 1
+                        machine.has_not(peer, name)
                         self.say(device, peer, Absent(objects=(name,)))
             case Take(peer=peer, message=message):
                 self.take(device, peer, message)
@@ -135,7 +141,8 @@ class SyncWorld(Linking):
         if isinstance(message, Want):
             have = set(message.objects) & device.disk.objects
             assert not have, f"{device.name} asks for objects that are durable there"
-            assert device.disk.statements.keys() - self.stones(device), f"{device.name} wants what was removed"
+            here = message.session == NO_SESSION or device.disk.statements.keys() - self.stones(device)
+            assert here, f"{device.name} wants what was removed"
         self.post(device, peer, message)
 
     def acknowledging(self, statements: Iterable[StatementId], whole: Iterable[StatementId]) -> frozenset[StatementId]:
@@ -516,10 +523,14 @@ class SyncWorld(Linking):
     def _sizes(self) -> list[int]:
         return super()._sizes() + [len(device.disk.objects) for device in self.list if device.part]
 
+    def kept_sealed(self) -> set[bytes]:
+        """What is kept by who only stores."""
+        return set()
+
     def level_at_the_end(self) -> None:
         """What some device has of the content, all have, and each knows so of each."""
         up = [device for device in self.list if device.up]
-        having = set().union(*(device.disk.objects for device in up)) if up else set()
+        having = set().union(self.kept_sealed(), *(device.disk.objects for device in up))
         wanted = {
             name
             for device in up
