@@ -235,8 +235,10 @@ def test_words_of_another_device_or_of_another_session_are_not_told_and_a_flood_
         askings.told(laptop.me.id, replace(said, session=SessionId(StatementId(b"x" * 32))))
         askings.told(laptop.me.id, replace(said, transfer=TransferId(b"x" * 16)))
         assert not asked.over
+        doing = len(asyncio.all_tasks())
         for _ in range(1000):
             askings.told(laptop.me.id, replace(said, stage="ready", over=False))
+        assert len(asyncio.all_tasks()) <= doing + 1, "what is kept of it is the last of it"
         assert asked.queue.qsize() <= handoff_asked.WAITING_MAX
         askings.told(laptop.me.id, said)
         assert (await asking)[-1].stage == "acknowledged", "the last word comes all the same"

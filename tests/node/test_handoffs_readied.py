@@ -30,7 +30,9 @@ from hhd.node.handoff_turns import Turns
 from hhd.node.workbench import Workbench
 from hhd.store.store import Store
 from hhd.workspace.ahead import Ahead
-from hhd.workspace.pending import pending_folder
+from hhd.workspace.pending import Place, pending_folder
+from hhd.workspace.work import Work
+from hhd.workspace.written import Written
 from hhd_protocol.handoff import Side, Stage
 from hhd_protocol.ids import CheckpointId, SessionId
 
@@ -119,6 +121,34 @@ def test_in_the_pause_there_is_only_the_switch(
     monkeypatch.setattr(workspaces, "materialise", lambda *_, **__: pytest.fail("all of it was done in the pause"))
     there, said = moved(both, session, lambda there: did.append(f"{len(stages(there))} prepared"))
     assert said.status == 0 and did == ["1 prepared", "switch"]
+    assert (there / "one").read_text() == (there / "new").read_text() == "of the laptop\n"
+    assert not stages(there) and not list(pending_folder().glob("*.sealed"))
+
+
+def test_nothing_of_what_is_being_switched_to_is_taken_away_by_a_daemon_that_ends(
+    both: list[Device], session: SessionId, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Else the stage went, with all that had not been put yet, and the session went on beside its old files."""
+    make, drop, ended = Work.make, Rehearsal.drop_files, list[Going]()
+    loops: list[asyncio.AbstractEventLoop] = []
+
+    def made(self: Work, place: Place) -> Written:
+        for going in ended:  # As `Handoffs.stop` does.
+            asyncio.run_coroutine_threadsafe(drop(rehearsals[0], going), loops[0]).result(30)
+        return make(self, place)
+
+    rehearsals: list[Rehearsal] = []
+    waited = Rehearsal.wait_for_files
+
+    async def wait(self: Rehearsal, going: Going) -> None:
+        rehearsals.append(self), loops.append(asyncio.get_running_loop()), ended.append(going)
+        await waited(self, going)
+        assert going.readied is not None
+
+    monkeypatch.setattr(Rehearsal, "wait_for_files", wait)
+    monkeypatch.setattr(Work, "make", made)
+    there, said = moved(both, session, lambda _: None)
+    assert said.status == 0 and len(ended) == 1
     assert (there / "one").read_text() == (there / "new").read_text() == "of the laptop\n"
     assert not stages(there) and not list(pending_folder().glob("*.sealed"))
 

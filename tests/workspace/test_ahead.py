@@ -249,6 +249,46 @@ def test_killed_before_it_was_looked_at_again_it_is_as_it_was_too(tmp_path: Path
     assert whole(at) == before and not list(pending_folder().glob("*.sealed"))
 
 
+def test_what_stands_under_the_name_of_the_switch_and_is_not_ours_is_neither_used_nor_removed(
+    tmp_path: Path, at: Path
+) -> None:
+    """The name can be read off that of what is prepared, by whoever may write beside it."""
+    scene = of_kind(tmp_path, "edited")
+    scene.fresh(at)
+    before, theirs = whole(at), tmp_path / "theirs"
+    (theirs / "new").mkdir(parents=True)
+    for number in range(20):
+        (theirs / "new" / str(number)).write_text("of somebody else\n")
+
+    def dies() -> None:
+        Work.insist_on_as_it_was = lambda *_: os.kill(os.getpid(), signal.SIGKILL)  # type: ignore[method-assign]
+        act(scene, at)
+
+    assert faults.killed(dies, -1)
+    (stage,) = (at / ".git").glob(".hhd-*.ahead")
+    taken = stage.with_name(stage.name.removesuffix(".ahead"))
+    taken.symlink_to(theirs)
+    recover(BOX)
+    assert len(list((theirs / "new").iterdir())) == 20
+    taken.unlink()
+    assert whole(at) == before and not list(pending_folder().glob("*.sealed"))
+
+
+def test_a_name_that_is_taken_is_found_before_anything_is_switched(checkout: Scene, at: Path) -> None:
+    checkout.fresh(at)
+    before, ahead = whole(at), prepared(checkout, at)
+    (stage,) = (at / ".git").glob(".hhd-*.ahead")
+    taken = stage.with_name(stage.name.removesuffix(".ahead"))
+    taken.mkdir()
+    (taken / "theirs").write_text("of somebody else\n")
+    with pytest.raises(Unready):
+        ahead.appear(checkout.pieces.get)
+    assert (taken / "theirs").read_text() == "of somebody else\n" and not stage.exists()
+    shutil.rmtree(taken)
+    now = {name: look for name, look in whole(at).items() if "/objects/" not in name}  # Those nothing names.
+    assert now == {name: look for name, look in before.items() if "/objects/" not in name}
+
+
 def _kill_everywhere(scene: Scene, at: Path, step: int) -> None:
     scene.fresh(at)
     old = scene.old if scene.template.exists() else ()

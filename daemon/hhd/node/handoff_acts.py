@@ -135,7 +135,7 @@ class Acts:
         session, transfer = going.session, going.transfer
         notes, runs = [], True
         await self.rehearsal.wait_for_files(going)
-        called, looked, readied = going.called, going.looked, going.readied
+        called, looked, readied = going.called, going.looked, self.rehearsal.taken(going)
         try:
             brought = await self._ways.store(
                 lambda control: handoff_steps.bring(control.store, control.me, session, called, looked, readied)
@@ -146,7 +146,8 @@ class Acts:
         except (UserError, OSError) as error:
             log.fault("handoff_without_files", error, session=session.hex(), transfer=transfer.hex())
             notes.append(f"Its files did not appear: {why_of(error)}")
-        await self.rehearsal.drop_files(going)  # A record of what was begun there would have its process look into it.
+        # A record of what was begun there would have its process look into it.
+        await self.rehearsal.drop(going, readied)
         try:
             await self._ways.workers.start(session)
         except (UserError, OSError) as error:

@@ -41,6 +41,8 @@ class Asked:
     last: Moved | None = None
     heard: asyncio.Event = field(default_factory=asyncio.Event)
     queue: asyncio.Queue[Moved] = field(default_factory=lambda: asyncio.Queue(WAITING_MAX))
+    keeping: bool = False
+    """What is known of it is about to be kept, the last of it."""
     known_released: bool = False
     """Records that came another way say that it is."""
 
@@ -176,9 +178,13 @@ class Askings:
         return silent(asked.please, names(asked.owner), names(asked.please.to), asked.released)
 
     def _keep(self, asked: Asked) -> None:
-        """Keep what is known of it for who looks later; who watches does not wait for that."""
+        """Keep what is known of it for who looks later; who watches does not wait for that, and much costs no more."""
+        if asked.keeping:
+            return
+        asked.keeping = True
 
         async def keep() -> None:
+            asked.keeping = False
             await self._ways.store(
                 lambda control: asked_notes.keep(control.store, asked.please, asked.owner, asked.last, now_ms())
             )

@@ -135,9 +135,17 @@ class Rehearsal:
         if going.readying is not None and going.readying_for == going.one.head:
             await asyncio.wait([going.readying])
 
-    async def drop_files(self, going: Going) -> None:
-        """Leave nothing of files that were prepared."""
+    def taken(self, going: Going) -> Readied | None:
+        """Return files that were prepared, now the caller's to drop: nobody else may while they are switched to."""
         readied, going.readied = going.readied, None
+        return readied
+
+    async def drop_files(self, going: Going) -> None:
+        """Leave nothing of files that were prepared, unless somebody has taken them."""
+        await self.drop(going, self.taken(going))
+
+    async def drop(self, going: Going, readied: Readied | None) -> None:
+        """Leave nothing of what was prepared."""
         if readied is None:
             return
         try:

@@ -11,7 +11,9 @@ a refusal (`NotOurs`): another folder, or a sentence to the person.
 from __future__ import annotations
 
 import contextlib
+import os
 import shutil
+import stat
 import time
 from pathlib import Path
 
@@ -116,7 +118,8 @@ def finish(place: Place) -> Recovered | None:
     if pending is None or not pending.stage.parent.is_dir():
         return None  # The disk that it is on may be away: the record stays.
     left: tuple[str, ...] = ()
-    if pending.switch is not None and pending.stage.exists():
+    ours = _is_ours(pending.stage)
+    if pending.switch is not None and ours:
         if pending.folder.is_dir():
             switcher = Switcher(pending.switch)
             switcher.forward(stubborn=True)
@@ -124,9 +127,18 @@ def finish(place: Place) -> Recovered | None:
         else:
             left = ("The folder is not there any more.",)
         place.forget_switch(pending)
-    _end(pending, place, keep=bool(left))
+    _end(pending, place, keep=bool(left) or not ours)
     stage = pending.stage if left else None
     return Recovered(folder=pending.folder, done=pending.switch is not None, stage=stage, left=left)
+
+
+def _is_ours(stage: Path) -> bool:
+    """Whether a folder of this user stands there: its name may be taken by others before it is ours, and after it."""
+    try:
+        found = stage.lstat()
+    except (FileNotFoundError, NotADirectoryError):
+        return False
+    return stat.S_ISDIR(found.st_mode) and found.st_uid == os.geteuid()
 
 
 def _end(pending: Pending, place: Place, *, keep: bool) -> None:

@@ -182,8 +182,9 @@ class Work:
     def uncover(self) -> None:
         """Have the stage be called what the record calls it: from now on the switch is carried on."""
         self.keep_objects()
-        covered, self.stage = self.stage, self._uncovered
-        os.rename(covered, self.stage)
+        uncovered = self._uncovered
+        os.rename(self.stage, uncovered)
+        self.stage = uncovered  # Not before: what stands under that name otherwise is nobody's to remove.
         sync_folder(self.stage.parent)
 
     @property
