@@ -33,7 +33,7 @@ from hhd.workspace.ahead import Ahead
 from hhd.workspace.pending import Place, pending_folder
 from hhd.workspace.work import Work
 from hhd.workspace.written import Written
-from hhd_protocol.handoff import Side, Stage
+from hhd_protocol.handoff import Rehearse, Side, Stage
 from hhd_protocol.ids import CheckpointId, SessionId
 
 pytestmark = needs_agent
@@ -170,6 +170,39 @@ def test_who_asks_again_for_the_same_has_nothing_prepared_anew(
     monkeypatch.setattr(handoff_steps, "ready", counted)
     _, said = moved(both, session, lambda _: None)
     assert said.status == 0 and len(prepared) == 1
+
+
+def test_who_asks_on_and_on_is_owed_few_answers_and_what_is_asked_for_is_done(
+    both: list[Device], session: SessionId, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    ask, begin, ready, say = Rehearsal.ask, Rehearsal.begin, handoff_steps.ready, Rehearsal._say
+    gate, heard, owed = threading.Event(), list[CheckpointId](), list[int]()
+
+    async def flood(self: Rehearsal, going: Going) -> None:
+        assert going.staged is not None
+        for _ in range(100):
+            await self._ways.send(
+                going.peer, Rehearse(transfer=going.transfer, session=going.session, head=going.staged)
+            )
+        await ask(self, going)
+
+    def hears(self: Rehearsal, going: Going, head: CheckpointId, *, asked: bool) -> None:
+        begin(self, going, head, asked=asked)
+        heard.append(head)
+        if len(heard) > 100:
+            gate.set()
+
+    async def says(self: Rehearsal, going: Going, *more: Any) -> None:
+        owed.append(going.answers_owed)
+        await say(self, going, *more)
+
+    monkeypatch.setattr(Rehearsal, "ask", flood)
+    monkeypatch.setattr(Rehearsal, "begin", hears)
+    monkeypatch.setattr(Rehearsal, "_say", says)
+    monkeypatch.setattr(handoff_steps, "ready", lambda *words: (gate.wait(60), ready(*words))[1])
+    there, said = moved(both, session, lambda _: None)
+    assert said.status == 0 and len(heard) > 100 and max(owed) == len(owed) == handoff_rehearsal.ANSWERS_MAX
+    assert (there / "new").read_text() == "of the laptop\n" and not stages(there)
 
 
 def test_the_release_does_not_wait_for_files_but_the_begin_does(

@@ -37,6 +37,8 @@ class Going:
     readying: asyncio.Task[None] | None = None
     """At the target: what looks at its folder, and prepares the files of `readying_for` there."""
     readying_for: CheckpointId | None = None
+    answers_owed: int = 0
+    """At the target: to the source, that it has made ready."""
     loaded: CheckpointId | None = None
     """At the target: what was loaded and compared already."""
     program: tuple[bytes, Ref | None] | None = None

@@ -28,6 +28,10 @@ ASK_SECONDS = 30.0
 """For the target to make ready, while the session runs on: a first checkout of a large repository takes as long."""
 
 
+ANSWERS_MAX = 8
+"""Owed to one handoff at a time: a source asks once or twice, and who asks on and on has it kept in no memory."""
+
+
 class Rehearsal:
     """At the source `ask`, at the target `begin`."""
 
@@ -66,19 +70,23 @@ class Rehearsal:
 
         Asked once more for the same, because a word was lost or it takes long, it goes on with what it does.
         """
-        if going.one.side is not Side.TARGET or going.one.stage not in UNTAKEN:
+        if going.one.side is not Side.TARGET or going.one.stage not in UNTAKEN or going.answers_owed >= ANSWERS_MAX:
             return
         going.rehearsing = self._ways.begin(self._loaded(going, head, going.rehearsing, asked))
         if going.readying is None or (asked and going.readying_for != head):
             going.readying_for = head if asked else None
             going.readying = self._ways.begin(self._files(going, going.readying_for, going.readying))
         if asked:
+            going.answers_owed += 1
             self._ways.soon(self._say(going, head, [one for one in (going.rehearsing, going.readying) if one]))
 
     async def _say(self, going: Going, head: CheckpointId, doing: list[asyncio.Task[None]]) -> None:
-        if doing:
-            await asyncio.wait(doing)
-        await self._ways.send(going.peer, Rehearsed(transfer=going.transfer, session=going.session, head=head))
+        try:
+            if doing:
+                await asyncio.wait(doing)
+            await self._ways.send(going.peer, Rehearsed(transfer=going.transfer, session=going.session, head=head))
+        finally:
+            going.answers_owed -= 1
 
     async def _loaded(self, going: Going, head: CheckpointId, before: asyncio.Task[None] | None, asked: bool) -> None:
         if before is not None:
