@@ -144,3 +144,30 @@ def test_sealed_bytes_that_are_others_are_not_kept(tmp_path: Path) -> None:
         alice._do(laptop, laptop.engine.heard(alice["vault"].id, raw))
         assert not laptop.cuts, "it may ask for any of its names"
         assert laptop.engine.next_part(alice["vault"].id) is not None
+
+
+def test_what_this_device_wrote_is_not_hidden_by_a_letter_that_came_in_the_same_moment(tmp_path: Path) -> None:
+    with person(tmp_path, "laptop", "vault", "tower", "desktop", roles=ROLES) as alice:
+        session = alice.create("laptop")
+        away = Work(alice, "laptop", session, Memory(20))
+        away.step()
+        for one, other in (("laptop", "vault"), ("tower", "vault"), ("tower", "desktop")):
+            alice.link(one, other)
+            assert alice.pump()
+        alice.cut("laptop")
+        alice.takes_over("tower", session)
+        work = Work(alice, "tower", session, away.memory)
+        work.step()
+        assert alice.pump()
+        alice.cut("tower", "vault")
+        later = away.step()
+        alice.link("laptop", "vault")
+        assert alice.pump()
+        alice.cut("laptop")
+        own = work.step(tell=False)
+        alice.link("tower", "vault")
+        assert alice.pump()
+        alice.noticed("tower", session)
+        assert alice.pump()
+        assert {own, later} <= set(alice["tower"].store.checkpoint_ids(session))
+        assert {own, later} <= set(alice["desktop"].store.checkpoint_ids(session))

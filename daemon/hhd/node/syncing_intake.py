@@ -136,8 +136,8 @@ class Intake:
             except MissingError as error:
                 raise Refused("not every key of a family came") from error
 
-    def letter(self, letter: Letter) -> Taken:
-        """Take in what a full member wrote for others to read; raises Refused."""
+    def letter(self, letter: Letter, first: Callable[[], None] = lambda: None) -> Taken:
+        """Take in what a full member wrote for others to read; raises Refused. `first`: as of `statements`."""
         store, writer = self._store, self._members().get(letter.by)
         by_full = writer is not None and writer.full
         try:
@@ -145,7 +145,7 @@ class Intake:
                 store.families.learn(letter.family, letter.page_key, dict(letter.epochs), letter.epoch, by_full=by_full)
         except MissingError as error:
             raise Refused("not every key of a family is in a letter") from error
-        return self.statements(letter.by, Statements(session=letter.session, entries=letter.entries))
+        return self.statements(letter.by, Statements(session=letter.session, entries=letter.entries), first)
 
     # Statements
 

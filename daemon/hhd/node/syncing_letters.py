@@ -4,13 +4,14 @@ from __future__ import annotations
 
 import hashlib
 import logging
+from functools import partial
 
 from hhd.node.syncing_held import Held
 from hhd.node.syncing_intake import NoKeys, Taken
-from hhd.node.syncing_statements import STASHED_MAX, StatementsIn
+from hhd.node.syncing_statements import STASHED_MAX, Fresh, StatementsIn
 from hhd.node.syncing_talk import Talk
 from hhd_protocol.errors import FormatError
-from hhd_protocol.ids import DeviceId, ObjectName, Sha256
+from hhd_protocol.ids import DeviceId, ObjectName, SessionId, Sha256
 from hhd_protocol.sync.events import Arrived, Lacking, Missing, Piled
 from hhd_protocol.sync.messages import LETTER, MODULE
 from hhd_protocol.sync.wants import NO_SESSION
@@ -35,6 +36,26 @@ class LettersIn:
 
     def take(self, peer: DeviceId, what: int, name: bytes, raw: bytes) -> None:
         """Sealed bytes came; raises FormatError."""
+        owned: dict[SessionId, list[Fresh]] = {}
+        try:
+            taken, again = self._taken(what, name, raw, owned)
+        except BaseException:
+            self._statements.not_told(owned)
+            raise
+        self._talk.feed(Arrived(name=name, source=peer))
+        for one in taken:
+            self._statements.took(one, peer, owned.pop(one.session, []))
+        self._statements.not_told(owned)
+        if again:
+            self._talk.feed(Piled(pile=self._held.sealed.pile(self._talk.machine.peers[peer].left_out)))
+
+    def _taken(
+        self, what: int, name: bytes, raw: bytes, owned: dict[SessionId, list[Fresh]]
+    ) -> tuple[list[Taken], bool]:
+        """Keep them in one transaction; what of it is to be told, and whether all letters are to be read once more.
+
+        `owned`: takes what others on this device had added to the sessions.
+        """
         store, only_stores = self._held.store, self._held.only_stores
         taken: list[Taken] = []
         again = False
@@ -47,23 +68,24 @@ class LettersIn:
             elif what == MODULE and name in self._statements.modules:
                 module, session, epoch = self._statements.modules[name]
                 self._held.content.take_module(module, store.session(session).family, epoch, raw)
-                taken = [self._held.intake.content(session, list(self._held.index.seen(store, session).bare))]
+                bare = list(self._held.index.seen(store, session).bare)
+                taken = [self._held.intake.content(session, bare, partial(self._catch_up, session, owned))]
             elif what == LETTER:
-                taken, again = self._read(name, raw)
+                taken, again = self._read(name, raw, owned)
                 if again:
                     store.piles.forget_read()
-        self._talk.feed(Arrived(name=name, source=peer))
-        for one in taken:
-            self._statements.took(one, peer)
-        if again:
-            self._talk.feed(Piled(pile=self._held.sealed.pile(self._talk.machine.peers[peer].left_out)))
+        return taken, again
+
+    def _catch_up(self, session: SessionId, owned: dict[SessionId, list[Fresh]]) -> None:
+        if session not in owned:  # What came in this transaction is nobody else's.
+            self._statements.catch_up(session, owned.setdefault(session, []))
 
     def settle(self, peer: DeviceId) -> None:
         """Say what is here now, once a peer gave all that it was asked for."""
         if self._held.only_stores and not self._talk.machine.wants.waits_for(peer):
             self._talk.feed(Piled(pile=self._held.sealed.pile(())))
 
-    def _read(self, name: bytes, raw: bytes) -> tuple[list[Taken], bool]:
+    def _read(self, name: bytes, raw: bytes, owned: dict[SessionId, list[Fresh]]) -> tuple[list[Taken], bool]:
         """Take in what a letter says, and others that waited for it; and whether all are to be read once more.
 
         They are where one shows that a removed session is alive, since those before it were read and not kept.
@@ -80,7 +102,9 @@ class LettersIn:
                 try:
                     letter = held.sealed.read(content)
                     with held.store.part():
-                        taken = None if letter is None or letter.by == held.me.id else held.intake.letter(letter)
+                        taken = None
+                        if letter is not None and letter.by != held.me.id:
+                            taken = held.intake.letter(letter, partial(self._catch_up, letter.session, owned))
                 except (FormatError, NoKeys) as error:
                     log.warning("sync: a letter is not read: %s", error)
                     letter = taken = None
