@@ -14,6 +14,7 @@ from tests.node.handing import house, until
 from tests.node.test_run import GLOB
 from tests.node.two import Device, devices
 
+from hhd.base.errors import RefusedError
 from hhd.node import handoff_admission, handoff_again, handoff_journal, handoff_steps, sessions
 from hhd.node.ended import End
 from hhd.node.handoff_again import Again
@@ -125,3 +126,19 @@ def test_a_daemon_that_does_not_go_on_after_its_start_is_noticed(two: list[Devic
     session = waiting(two[0])
     with mock.patch.object(Again, "begin", lambda _: None):
         assert asyncio.run(_killed_once_taken(two, session, 0.5)) == []
+
+
+def test_of_two_persons_who_hand_it_on_in_the_same_moment_one_is_refused(two: list[Device]) -> None:
+    session = waiting(two[0])
+
+    async def go() -> None:
+        async with house(two) as home:
+            both = [home.sites["laptop"].transfer(session, "desktop") for _ in range(2)]
+            said = await asyncio.gather(*both, return_exceptions=True)
+            refused = [one for one in said if isinstance(one, RefusedError)]
+            assert len(refused) == 1 and "is under way" in str(refused[0])
+            assert [one[-1].status for one in said if isinstance(one, list)] == [0]
+            assert [len(list(handoff_journal.every(one.store))) for one in two] == [1, 1]
+            assert home.sites["desktop"].started == [session]
+
+    asyncio.run(go())

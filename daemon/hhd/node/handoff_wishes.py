@@ -38,21 +38,25 @@ class Wishes:
         transfer: TransferId | None = None,
     ) -> Going:
         """A handoff that is to begin; raises RefusedError where it cannot."""
-        for going in self._turns.goings.values():
-            if going.session == session and going.one.side is Side.SOURCE and not going.one.over:
-                to = self._ways.names(going.peer)
-                raise RefusedError(f"A handoff of session {short(session)} to {to} is under way: hhd transfers")
+        self._insist_on_none(session)
         self._ways.insist_on_link(target)
         chosen = self._ways.workers.chosen(session)[1]
         made = transfer or TransferId(os.urandom(16))
         offer = await self._ways.read(
             lambda control: handoff_steps.offer_of(control.store, control.me, session, made, chosen)
         )
+        self._insist_on_none(session)  # Somebody else may have wished meanwhile.
         one = handoff.wished(
             me=self._ways.me, peer=target, offer=offer, cancel_running=cancel_running, deadline_ms=deadline_ms
         )
         going = self._turns.goings[made] = Going(one, until=time.monotonic() + deadline_ms / 1000)
         return going
+
+    def _insist_on_none(self, session: SessionId) -> None:
+        for going in self._turns.goings.values():
+            if going.session == session and going.one.side is Side.SOURCE and not going.one.over:
+                to = self._ways.names(going.peer)
+                raise RefusedError(f"A handoff of session {short(session)} to {to} is under way: hhd transfers")
 
     async def followed(self, going: Going, queue: asyncio.Queue[Moved]) -> AsyncIterator[Moved]:
         """Each step, until it is over here or, released, nothing is heard of the target for long."""
