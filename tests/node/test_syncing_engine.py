@@ -25,6 +25,7 @@ from hhd.node.syncing_arrivals import FLUSH_MS
 from hhd.node.syncing_wishes import Wishes
 from hhd.store.check import Check
 from hhd.store.checkpoints import Checkpoint, refs_of
+from hhd.store.errors import BusyError
 from hhd.store.line import Line
 from hhd.store.store import Limits
 from hhd_protocol import logs, objects
@@ -395,6 +396,29 @@ def test_a_disk_without_room_stops_taking_tells_it_and_goes_on_when_there_is_som
         assert alice.pump()
         same(alice, session, "laptop", "desktop")
         assert alice["laptop"].engine.machine.peers[alice["desktop"].id].holding == {}
+
+
+def test_content_that_came_while_others_wrote_too_long_is_asked_for_again_at_the_next_look(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    with person(tmp_path, "laptop", "desktop") as alice:
+        session = alice.create("laptop")
+        Work(alice, "laptop", session, Memory(60)).step()
+        objects, failed = alice["desktop"].engine.store.objects, list[object]()
+        put = objects.put
+
+        def once(raw: bytes, **more: ObjectName) -> ObjectName:
+            if not failed:
+                failed.append(raw)
+                raise BusyError("Another process writes for too long.")
+            return put(raw, **more)
+
+        monkeypatch.setattr(objects, "put", once)
+        alice.link("laptop", "desktop")
+        assert alice.pump() and failed and not alice["desktop"].store.checkpoint_ids(session)
+        alice.do("desktop", lambda engine: engine.looked())
+        assert alice.pump()
+        same(alice, session, "laptop", "desktop")
 
 
 def test_a_restored_store_is_told_what_it_had_and_waits_for_a_takeover(tmp_path: Path) -> None:

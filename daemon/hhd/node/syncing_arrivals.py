@@ -15,7 +15,7 @@ from hhd.node.syncing_serving import EAGER_OBJECTS_MAX
 from hhd.node.syncing_statements import Fresh, StatementsIn
 from hhd.node.syncing_talk import Talk
 from hhd.store.begun import Begun
-from hhd.store.errors import FullStoreError
+from hhd.store.errors import BusyError, FullStoreError
 from hhd_protocol.errors import FormatError
 from hhd_protocol.ids import DeviceId, FamilyId, ObjectName, SessionId, Sha256
 from hhd_protocol.objects import SealedObject, object_name
@@ -199,12 +199,15 @@ class Arrivals:
                     own = owned.setdefault(session, [])
                     bare = list(held.index.seen(store, session).bare)
                     taken.append(held.intake.content(session, bare, partial(self._statements.catch_up, session, own)))
-        except FullStoreError as error:
+        except (FullStoreError, BusyError) as error:
             self._statements.not_told(owned)
-            log.warning("sync: nothing more is taken: %s", error)
-            self._talk.feed(Hold(why=FULL))
+            if isinstance(error, FullStoreError):
+                log.warning("sync: nothing more is taken: %s", error)
+                self._talk.feed(Hold(why=FULL))
             for dropped in (*objects, *modules):
                 machine.wants.again(dropped)
+            if isinstance(error, BusyError):
+                raise
             return
         for kept in (*objects, *modules):
             self.begun.drop(kept)
