@@ -99,8 +99,11 @@ class Editing(Site):
         await super().halt(session, soft=soft)
 
 
-def handed(both: list[Device], session: SessionId, between: Callable[[], object], *, live: bool) -> Path:
-    """Hand the session to the desktop; the folder where it works there then."""
+def handed(
+    both: list[Device], session: SessionId, between: Callable[[], object], *, live: bool, back: bool = False
+) -> Path:
+    """Hand the session to the desktop, or `back` from there; the folder where it works then."""
+    here, there = ("desktop", "laptop") if back else ("laptop", "desktop")
 
     async def go() -> Path:
         home = House(both)
@@ -108,12 +111,12 @@ def handed(both: list[Device], session: SessionId, between: Callable[[], object]
         try:
             for name in home.devices:
                 await home.up(name)
-            source = home.sites["laptop"]
+            source = home.sites[here]
             assert isinstance(source, Editing)
             source.between, source.live = between, live
-            moved = await source.transfer(session, "desktop")
+            moved = await source.transfer(session, there)
             assert moved[-1].status == 0, moved[-1]
-            return home.sites["desktop"].folder(session)
+            return home.sites[there].folder(session)
         finally:
             for name in list(home.sites):
                 await home.kill(name)
@@ -151,6 +154,23 @@ def test_where_nobody_edited_the_pause_captures_nothing(
     taken, repo, before = counted(monkeypatch), both[0].repo, list[int]()
     there = handed(both, waiting, lambda: before.append(taken.count(repo)), live=live)
     assert taken.count(repo) == before[0] == 1 and files(there) == files(repo) != {}
+
+
+@pytest.mark.parametrize("touched", [False, True], ids=["as it was left", "edited meanwhile"])
+def test_a_session_that_comes_back_with_other_files_works_in_the_folder_it_left(
+    both: list[Device], waiting: SessionId, touched: bool
+) -> None:
+    laptop, desktop = both
+    away = handed(both, waiting, lambda: None, live=False)
+    (away / "notes").write_text("of the desktop\n")
+    recapture.recapture(Workbench(store=desktop.store, me=desktop.me), waiting)
+    brought(desktop, laptop, waiting)  # Known there before the session is offered: the last head is not the folder.
+    if touched:
+        (laptop.repo / "notes").write_text("of a person\n")
+    back = handed(both, waiting, lambda: None, live=False, back=True)
+    assert (back == laptop.repo) is not touched
+    assert (back / "notes").read_text() == "of the desktop\n"
+    assert (laptop.repo / "notes").read_text() == ("of a person\n" if touched else "of the desktop\n")
 
 
 def files(folder: Path) -> dict[str, str]:

@@ -6,6 +6,7 @@ neither is.
 
 from __future__ import annotations
 
+import contextlib
 from collections.abc import Callable
 from pathlib import Path
 
@@ -21,6 +22,9 @@ from hhd.node.own import UNKNOWN
 from hhd.node.refused import refused, short
 from hhd.node.signing import Pen
 from hhd.node.stored_session import doubted_by
+from hhd.store.captures import capture_ref
+from hhd.store.errors import DamagedStoreError
+from hhd.store.folders import Folders
 from hhd.store.store import Store
 from hhd_protocol import lineage
 from hhd_protocol.bodies import ReleaseBody
@@ -100,10 +104,20 @@ def release(
                 signed = pen.release(to=to, prev=draft.prev, number=draft.number, head=now, transfer=transfer)
                 grant = grant_of(signed)
                 then(grant)
+                _left(store, session, now)
                 listed_step.handed_on(store, session, to, token=draft.number)
                 return grant
         assert moved or head != now
     raise MovedError(f"Session {short(session)} went on meanwhile.")
+
+
+def _left(store: Store, session: SessionId, head: CheckpointId) -> None:
+    """Remember how `session` leaves its folder here: it comes back into that, if nobody changed it meanwhile."""
+    ref = capture_ref(store.checkpoint(head).workspace)
+    with contextlib.suppress(DamagedStoreError):  # `hhd check` names it; its files appear in a folder of ours then.
+        noted = here.noted(store, session)
+        if ref is not None and noted is not None and noted.folder is not None:
+            Folders(store).note(noted.folder.resolve(), store.session(session).family, ref)
 
 
 def take(store: Store, me: Identity, raw: bytes, *, then: Callable[[Grant], None], folder: Path | None = None) -> Grant:
