@@ -96,3 +96,13 @@ def test_a_device_that_shows_a_code_under_another_name_is_one_device_though_its_
     assert list(desktop.beacon.showing) == [b"another1"]
     desktop.beacon._heard(said._replace(nonce=b"elsewher"), 4711, ("192.0.2.8",))
     assert len(desktop.beacon.showing) == 2  # Two that are at two places are two.
+
+
+def test_nobody_takes_the_place_of_a_device_that_shows_a_code_by_naming_its_address_beside_another() -> None:
+    laptop, desktop = Device("laptop"), Device("desktop")
+    laptop.beacon.pairing_changed(True)
+    said = laptop.says()
+    assert said is not None
+    desktop.hears(said)
+    desktop.beacon._heard(said._replace(nonce=b"stranger"), 4711, ("192.0.2.7", "fd00::7", "192.0.2.66"))
+    assert list(desktop.beacon.showing) == [NONCE, b"stranger"]

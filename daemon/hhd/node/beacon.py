@@ -104,8 +104,10 @@ class Beacon:
         places = [Place(address, port) for address in addresses]
         self.showing.pop(said.nonce, None)
         if said.pairing:
-            for nonce in [nonce for nonce, there in self.showing.items() if set(there) & set(places)]:
-                del self.showing[nonce]  # One device under its last name, of which no farewell was heard.
+            # One device under its last name, of which no farewell was heard. Who adds a place of its own to those of
+            # another device stands beside that: the person is told that two show a code.
+            for nonce in [nonce for nonce, there in self.showing.items() if set(places) <= set(there)]:
+                del self.showing[nonce]
             if len(self.showing) < SHOWING_MAX:
                 self.showing[said.nonce] = places
         device = announcement.announcer(said, self._keys)
