@@ -14,8 +14,9 @@ from tests.node.two import Device, brought, devices
 
 from hhd.app import handoffs
 from hhd.base.errors import RefusedError, RolledBackError, UncertainError, UserError
-from hhd.node import capsule_file, handoff_journal, here, listing, release_file, sessions
+from hhd.node import capsule_file, handoff_journal, handoff_steps, here, listing, opening, release_file, sessions
 from hhd.node.ended import End
+from hhd.runtime.outcomes import StopFlag
 from hhd.store.errors import BusyError
 from hhd_protocol.handoff import Stage
 from hhd_protocol.ids import SessionId
@@ -153,6 +154,35 @@ def test_what_is_refused_pauses_nothing_and_what_is_not_is_paused_first(
         with pytest.raises(RefusedError, match="Another device has"):
             handoffs.release_to_file(asking.hex(), "tower", tmp_path / "other", force=False)
         assert paused == [asking.hex()]
+
+
+def test_who_goes_on_with_a_session_whose_records_came_by_themselves_takes_it_with_its_files(
+    three: list[Device], asking: SessionId
+) -> None:
+    laptop, desktop, _ = three
+    raw = released(laptop, desktop, asking, "desktop")
+    brought(laptop, desktop, asking)
+    desktop.rules = {"allow": ["bash"]}
+    with opening.stored(
+        desktop.store, desktop.me, asking, folder=None, model=None, face=Person(), stop=StopFlag(), here=desktop.here()
+    ) as run:
+        run.go()
+    noted = here.noted(desktop.store, asking)
+    assert noted is not None and noted.folder is not None
+    assert (noted.folder / "notes").read_text() == "of the laptop\n"
+    assert (noted.folder / "runs").read_text() == "x\n"
+    assert [one.stage for one in desktop.control.transfers()] == ["taken"]
+    with pytest.raises(RefusedError, match="already"):
+        desktop.control.receive(raw, Path("release"))
+
+
+def test_what_a_file_brought_is_begun_by_a_person_and_by_no_daemon(three: list[Device], asking: SessionId) -> None:
+    laptop, desktop, _ = three
+    desktop.control.receive(released(laptop, desktop, asking, "desktop"), Path("release"))
+    (record,) = handoff_journal.unfinished(desktop.store)
+    assert handoff_steps.is_opened(desktop.store, record.transfer), (
+        "its files are here: a start of the daemon begins none"
+    )
 
 
 def test_a_session_goes_there_and_back_in_files(three: list[Device], asking: SessionId) -> None:

@@ -233,13 +233,13 @@ class ControlService:
 
         Once: raises RefusedError where it was taken, is for another device, or is beaten by another record.
         """
-        from hhd.node import bringing, handoff_steps, release_file
+        from hhd.node import handoff_steps, release_file
         from hhd.node.answers.made import Received
 
         bundle, by = release_file.opened(raw, path, self.me)
         grant = release_file.receive(self.store, self.me, bundle, by, path)
         handoff_steps.settle(self.store, self.me, grant.session)
-        folder, instead, notes = bringing.told(self.store, self.me, grant.session)
+        folder, instead, notes = release_file.arrived(self.store, self.me, grant)
         listed = listing.get(self.store, grant.session) or listing.described(self.store, grant.session)
         return Received(
             session=grant.session.hex(),

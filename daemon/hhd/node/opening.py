@@ -16,7 +16,7 @@ from hhd.effects.model import warm
 from hhd.effects.sandbox import SandboxConfig, detect
 from hhd.identity.key import Identity
 from hhd.node import here as notes
-from hhd.node import programs, unfinished
+from hhd.node import programs, sessions, unfinished
 from hhd.node.capsule_session import CapsuleSession
 from hhd.node.captures import Captures
 from hhd.node.driver import Driver
@@ -28,6 +28,7 @@ from hhd.node.stored_session import StoredSession
 from hhd.node.words import Words, reply_of
 from hhd.runtime.outcomes import StopFlag
 from hhd.store.store import Store
+from hhd_protocol.bodies import ReleaseBody
 from hhd_protocol.ids import SessionId
 from hhd_protocol.journal import Entry
 
@@ -74,6 +75,9 @@ def stored(
     None: of this process's. `here`: what this device brings, found before. Raises UserError where it cannot be driven.
     """
     here = here or here_with(model, environ)
+    if folder is None:
+        for line in _handed_here(store, me, session):
+            face.notice(line)
     where = folder or _folder(store, session)
     with _at_work(where, face) as workspace, StoredSession(store, me, session) as one:
         keeper = one.keeper
@@ -95,6 +99,17 @@ def _at_work(folder: Path, face: Face) -> Iterator[Workspace]:
         face.notice(line)
     with Workspace(folder) as workspace:
         yield workspace
+
+
+def _handed_here(store: Store, me: Identity, session: SessionId) -> tuple[str, ...]:
+    """Take a session that a file hands to this device, and whose records came without the file; what to say of it."""
+    view = sessions.view(store, me, session)
+    signed = None if view.token is None or view.owner != me.id else store.statements.get(session, view.token.id)
+    if signed is None or not isinstance(signed.body, ReleaseBody):
+        return ()
+    from hhd.node import release_file  # With all of handoffs: most sessions were begun here.
+
+    return release_file.take_unread(store, me, signed)
 
 
 def _folder(store: Store, session: SessionId) -> Path:

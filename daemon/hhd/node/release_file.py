@@ -29,6 +29,7 @@ from hhd_protocol.errors import FormatError
 from hhd_protocol.handoff import Event, Grant, Happening, Persist, Record, Side, Stage
 from hhd_protocol.handoff.bundle import Bundle, decode_bundle, encode_bundle, is_bundle
 from hhd_protocol.ids import CheckpointId, DeviceId, SessionId, TransferId
+from hhd_protocol.lineage import Signed
 from hhd_protocol.packed import pack, unpack
 
 
@@ -182,6 +183,37 @@ def receive(store: Store, me: Identity, bundle: Bundle, by: DeviceId, path: Path
     except (FormatError, MissingError, DamagedStoreError) as error:
         raise RefusedError(f"{path} was refused: {error}.".replace("..", ".")) from error
     return grant
+
+
+def arrived(store: Store, me: Identity, grant: Grant) -> tuple[str, str, tuple[str, ...]]:
+    """Have the files of what was taken appear, as `bringing.told`, and note it: a person begins it, and no daemon."""
+    from hhd.node import bringing, handoff_steps
+
+    assert grant.transfer is not None
+    folder, instead, notes = bringing.told(store, me, grant.session)
+    elsewhere = (f"Its files are in {folder}: {instead}",) if instead else ()
+    handoff_steps.opened(store, grant.transfer, grant.session, grant.by, (*elsewhere, *notes))
+    return folder, instead, notes
+
+
+def take_unread(store: Store, me: Identity, signed: Signed) -> tuple[str, ...]:
+    """Take a session that is about to run under the release `signed` to this device, whose records and content came
+    without the file; return what to say of its files.
+
+    Nothing is done where it was taken, or a handoff of daemons brings it. Raises RefusedError where not all is here.
+    """
+    grant, session = handing_on.grant_of(signed), signed.session
+    if grant.transfer is None or grant.head is None or handoff_journal.last(store, grant.transfer) is not None:
+        return ()
+    from hhd.node import bringing
+
+    bringing.insist(store, session, grant.head)
+    try:
+        handing_on.take(store, me, grant.raw, then=lambda grant: _journal(store, me, grant, None))
+    except FormatError as error:
+        raise RefusedError(f"Session {short(session)} cannot go on here: {error}.") from error
+    _, instead, notes = arrived(store, me, grant)
+    return (*((instead,) if instead else ()), *notes)
 
 
 def _store(store: Store, me: Identity, bundle: Bundle, grant: Grant) -> None:
