@@ -57,7 +57,7 @@ CUTS = [
 
 @pytest.mark.parametrize(
     ("program", "sizes", "replies"),
-    [*CUTS, *(pytest.param(name, (1, high // 12), said, marks=pytest.mark.long) for name, (_, high), said in CUTS)],
+    [*CUTS, *(pytest.param(name, (1, high // 6), said, marks=pytest.mark.long) for name, (_, high), said in CUTS)],
 )
 def test_cut_across_fresh_processes_at_random_points_it_says_the_same(
     tmp_path: Path, program: str, sizes: tuple[int, int], replies: list[str]

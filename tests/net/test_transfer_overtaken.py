@@ -43,8 +43,10 @@ HANDED = {
 }  # The release is signed.
 UNSURE = [where for where in PLACES if where not in HANDED or where == (Side.SOURCE, Stage.RELEASED)]
 """Where it is not said yet that the target took it."""
-OPENED = {(side, stage) for side in Side for stage in (Stage.ACKNOWLEDGED, Stage.CLEANED)}
-"""Where the command may have begun at the target before anything happens."""
+OPENED = {(side, stage) for side in Side for stage in (Stage.ACKNOWLEDGED, Stage.CLEANED)} | {
+    (Side.SOURCE, Stage.RELEASED)
+}
+"""Where the command may have begun at the target by then: a source that signed answers one that asks."""
 
 
 @dataclass

@@ -54,7 +54,7 @@ def test_a_growing_view_is_the_one_made_anew(grown: list[History]) -> None:
 
 @pytest.mark.long
 def test_a_growing_view_is_the_one_made_anew_over_many_histories() -> None:
-    assert first_difference(Resolved, histories(range(1000, 3000))) is None
+    assert first_difference(Resolved, histories(range(1000, 2000))) is None
 
 
 def test_every_kind_of_answer_occurs_in_the_histories(grown: list[History]) -> None:

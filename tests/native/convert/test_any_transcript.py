@@ -58,7 +58,7 @@ def test_what_is_read_back_is_what_was_meant_and_nothing_is_lost_silently(target
 
 @pytest.mark.long
 @pytest.mark.parametrize("target", Harness)
-@settings(max_examples=600, deadline=None, suppress_health_check=list(HealthCheck))
+@settings(max_examples=300, deadline=None, suppress_health_check=list(HealthCheck))
 @given(source=sessions())
 def test_the_same_for_many_more(target: Harness, source: Invented) -> None:
     with tempfile.TemporaryDirectory() as folder:
