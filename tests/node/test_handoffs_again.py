@@ -19,8 +19,8 @@ from hhd.node import handoff_admission, handoff_again, handoff_journal, handoff_
 from hhd.node.ended import End
 from hhd.node.handoff_again import Again
 from hhd.node.handoff_going import Going
-from hhd_protocol.handoff import Offer, Stage
-from hhd_protocol.ids import SessionId
+from hhd_protocol.handoff import AnyAside, AnyMessage, Begun, Offer, Stage, Took
+from hhd_protocol.ids import DeviceId, SessionId
 
 pytestmark = needs_agent
 
@@ -78,6 +78,40 @@ async def _killed_once_taken(two: list[Device], session: SessionId, seconds: flo
 def test_a_session_that_was_taken_and_not_begun_is_begun_by_the_next_daemon_alone(two: list[Device]) -> None:
     session = waiting(two[0])
     assert asyncio.run(_killed_once_taken(two, session, 60)) == [session]
+
+
+def test_what_was_begun_is_no_longer_on_its_way_though_its_source_has_not_heard(two: list[Device]) -> None:
+    """Who is attached is told nothing of how a session on its way stands."""
+    session = waiting(two[0])
+
+    async def go() -> None:
+        async with house(two) as home:
+            site = home.sites["desktop"]
+            ways = site.handoffs.turns._ways
+            send, open_ = ways.send, site.handoffs.turns.acts.open
+
+            async def mute(peer: DeviceId, message: AnyMessage | AnyAside) -> None:
+                if not isinstance(message, Took | Begun):
+                    await send(peer, message)
+
+            async def opened(going: Going) -> None:
+                assert site.handoffs.moving(session) == "", "the positive control"
+                await open_(going)
+
+            with mock.patch.object(ways, "send", mute), mock.patch.object(site.handoffs.turns.acts, "open", opened):
+                moving = asyncio.create_task(home.sites["laptop"].transfer(session, "desktop"))
+                await until(lambda: site.started == [session])
+                await until(lambda: site.handoffs.moving(session) is None)
+                (record,) = handoff_journal.unfinished(two[1].store)
+                assert record.stage is Stage.TAKEN
+                moving.cancel()
+                await home.kill("laptop")
+                await home.kill("desktop")
+                again = await home.up("desktop")
+                await until(lambda: again.handoffs.moving(session) is None)
+                assert [one.stage for one in handoff_journal.unfinished(two[1].store)] == [Stage.TAKEN]
+
+    asyncio.run(go())
 
 
 def test_a_slow_store_is_asked_once_at_a_time_about_a_handoff_that_nobody_answers(two: list[Device]) -> None:

@@ -157,6 +157,7 @@ class Acts:
         going.notes = (*going.notes, *notes)
         begun = Begun(transfer=transfer, session=session, runs=runs, notes=tuple(map(handoff.bounded, notes)))
         await self._ways.send(going.peer, begun)
+        going.opened = True
         going.calm.set()
         peer = going.peer
         await self._ways.store(lambda control: handoff_steps.opened(control.store, transfer, session, peer, notes))

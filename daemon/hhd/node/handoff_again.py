@@ -77,7 +77,8 @@ class Again:
             await self._turns.happen(going, Event(what=Happening.FAILED, why=why, at_ms=now_ms()))
             return
         taken = one.side is Side.TARGET and one.stage in (Stage.TAKEN, Stage.ACKNOWLEDGED)
-        if taken and not await self._ways.read(lambda control: handoff_steps.is_opened(control.store, transfer)):
+        going.opened = taken and await self._ways.read(lambda control: handoff_steps.is_opened(control.store, transfer))
+        if taken and not going.opened:
             self._turns.acts.alone(going, Act.OPEN, self._turns.acts.open(going))
         await self._turns.watch(going)
         await self._turns.due(going)

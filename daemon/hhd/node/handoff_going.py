@@ -49,6 +49,8 @@ class Going:
     """At the target: its files, prepared where they are to appear."""
     calm: asyncio.Event = field(default_factory=asyncio.Event)
     """Set once the session runs on: what else is to be said of it no longer takes time from that."""
+    opened: bool = False
+    """At the target: its files are here and it was begun, or could not be; whether or not the source has heard."""
     until: float = 0.0
     heard: float = field(default_factory=time.monotonic)
     begun: bool = False

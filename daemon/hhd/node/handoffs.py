@@ -106,7 +106,7 @@ class Handoffs:
         """The name of the device that a session of this one is being handed to; "": it came, and is about to begin
         here. None where it stays as it is."""
         for going in self.turns.goings.values():
-            if going.session != session or going.one.over:
+            if going.session != session or going.one.over or going.opened:
                 continue
             return self._ways.names(going.peer) if going.one.side is Side.SOURCE else ""
         return None
