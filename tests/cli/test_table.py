@@ -32,6 +32,11 @@ def test_a_wrong_word_ends_in_2_with_one_sentence(capsys: pytest.CaptureFixture[
     assert json.loads(out)["exit"] == 2
 
 
+def test_leave_to_replace_a_file_that_is_not_named_is_no_use(capsys: pytest.CaptureFixture[str]) -> None:
+    assert run(["transfer", "s", "desktop", "--force"]) == 2
+    assert "--to" in capsys.readouterr().err
+
+
 def test_a_group_without_a_command_prints_its_help_and_ends_in_2(capsys: pytest.CaptureFixture[str]) -> None:
     for words in ([], ["capsule"]):
         assert run(words) == 2

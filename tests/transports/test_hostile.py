@@ -625,6 +625,8 @@ def test_where_nobody_listens_or_is_known_nobody_is_reached() -> None:
             with pytest.raises(LinkError) as caught:
                 await laptop.dial(host, port, device_named("desktop").id)
             assert caught.value.why is Why.UNREACHABLE and "\n" not in str(caught.value)
+            if host == "127.0.0.1":
+                assert str(caught.value) == f"127.0.0.1:{port} cannot be reached: Connection refused."
 
     run(work())
 

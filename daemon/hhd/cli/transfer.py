@@ -64,6 +64,8 @@ def command(
             raise UsageError("With --to there is nobody to ask or to wait for; leave the other options out.")
         _to_file(session, device, file, force, as_json)
         return
+    if force:
+        raise UsageError("--force goes with --to: it says that FILE may be replaced.")
     last: Moved | None = None
     asked = handoffs.Transfer(
         session, device, cancel_running=cancel_running, dry_run=dry_run, deadline_ms=int((deadline or 0) * 1000)

@@ -12,6 +12,7 @@ import collections
 import contextlib
 import errno
 import functools
+import os
 import random
 import socket
 from collections.abc import Callable
@@ -192,7 +193,10 @@ class TcpTransport:
         except TimeoutError:
             raise LinkError(Why.UNREACHABLE, f"Nobody answers at {remote}.") from None
         except OSError as error:
-            raise LinkError(Why.UNREACHABLE, f"{remote} cannot be reached: {error.strerror}.") from error
+            said = (
+                error.strerror if error.errno is None else os.strerror(error.errno)
+            )  # asyncio puts its own words there.
+            raise LinkError(Why.UNREACHABLE, f"{remote} cannot be reached: {said}.") from error
         try:
             return await self.secured(own, remote, dialled=True, wanted=peer)
         except LinkError as error:
