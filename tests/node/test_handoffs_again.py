@@ -114,6 +114,27 @@ def test_what_was_begun_is_no_longer_on_its_way_though_its_source_has_not_heard(
     asyncio.run(go())
 
 
+def test_the_source_hears_of_what_a_person_took_from_a_file_beside_the_daemon(two: list[Device]) -> None:
+    laptop, desktop = two
+    session = waiting(laptop)
+
+    async def go() -> None:
+        with (
+            mock.patch.object(handoff_again, "FILES_SECONDS", 0),
+            mock.patch.object(handoff_again, "LOOK_SECONDS", 0.02),
+        ):
+            async with house(two):
+                made = laptop.control.release(session.hex(), "desktop")
+                raw = b"".join(bytes(part) for part in made.parts)
+                (record,) = handoff_journal.unfinished(laptop.store)
+                assert record.stage is Stage.RELEASED
+                desktop.control.receive(raw, Path("release"))
+                await until(lambda: not handoff_journal.unfinished(laptop.store), 20)
+                await until(lambda: not handoff_journal.unfinished(desktop.store), 20)
+
+    asyncio.run(go())
+
+
 def test_a_slow_store_is_asked_once_at_a_time_about_a_handoff_that_nobody_answers(two: list[Device]) -> None:
     """Twenty handoffs stood still so: each look was another one's for the store to do first, and came sooner."""
     session, asked, open_again = waiting(two[0]), list[Going](), threading.Event()

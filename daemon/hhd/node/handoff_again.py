@@ -8,15 +8,19 @@ import time
 from hhd.base import log
 from hhd.base.errors import UserError
 from hhd.node import handoff_journal, handoff_steps, unfinished
+from hhd.node.control import ControlService
 from hhd.node.handoff_going import DEADLINE_SECONDS, Going, kept, now_ms
 from hhd.node.handoff_turns import Turns
 from hhd.node.handoff_ways import Ways
 from hhd_protocol import handoff
-from hhd_protocol.handoff import UNTAKEN, Act, Event, Handoff, Happening, Side, Stage
+from hhd_protocol.handoff import UNTAKEN, Act, Event, Handoff, Happening, Record, Side, Stage
+from hhd_protocol.ids import TransferId
 
 AGAIN_SECONDS = 5.0
 """Without a word and without anything to do here: then what may have been lost is said again."""
 LOOK_SECONDS = 1.0
+FILES_SECONDS = 20.0
+"""Between two looks at what was taken from files."""
 
 
 class Again:
@@ -24,6 +28,8 @@ class Again:
 
     def __init__(self, ways: Ways, turns: Turns) -> None:
         self._ways, self._turns = ways, turns
+        self._from_files: set[TransferId] = set()
+        """Taken by a person, as was seen at the last look."""
 
     async def recover(self) -> None:
         """Put what the journals hold back into memory, and end what a crash left half-way in folders."""
@@ -49,12 +55,39 @@ class Again:
 
     async def look_after(self) -> None:
         """Look after what is under way, until it is cancelled."""
+        files_at = time.monotonic()
         while True:
             await asyncio.sleep(LOOK_SECONDS)
+            if time.monotonic() - files_at >= FILES_SECONDS:
+                files_at = time.monotonic()
+                self._ways.soon(self._tell_of_files())
             for going in list(self._turns.goings.values()):
                 if not going.looked_after:  # A store that is slow is not asked again before it has answered.
                     going.looked_after = True
                     self._ways.soon(self._look_once(going))
+
+    async def _tell_of_files(self) -> None:
+        """Have the source hear of what a person took from a file, beside this daemon: seen twice, so that nothing that
+        is just ending here is begun anew."""
+
+        def taken(control: ControlService) -> list[Record]:
+            return [
+                one
+                for one in handoff_journal.unfinished(control.store)
+                if (one.side, one.stage) == (Side.TARGET, Stage.TAKEN)
+                and handoff_steps.is_opened(control.store, one.transfer)
+            ]
+
+        try:
+            found = {one.transfer: one for one in await self._ways.read(taken)}
+        except (UserError, OSError):
+            return
+        fresh = found.keys() - self._turns.goings.keys()
+        known, self._from_files = fresh & self._from_files, fresh
+        for transfer in known - self._turns.goings.keys():
+            going = self._turns.goings[transfer] = kept(found[transfer], self._ways.me)
+            going.opened = True
+            await self._turns.due(going)
 
     async def _offered_again(self, one: Handoff) -> Handoff:
         """A handoff that nobody answered yet, with its offer made anew; as it is where that cannot be."""
