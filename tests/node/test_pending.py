@@ -12,9 +12,10 @@ from tests.node.stored import Laptop
 from tests.node.test_run import Person
 
 from hhd.base.errors import RefusedError, UsageError
-from hhd.node import here, opening, sessions
+from hhd.node import here, listing, opening, sessions
 from hhd.node.control import ControlService
 from hhd.node.ended import End
+from hhd.node.stored_session import StoredSession
 from hhd.node.words import Words
 from hhd.runtime.outcomes import StopFlag
 from hhd.store.check import Check
@@ -86,6 +87,20 @@ def test_what_may_have_run_is_settled_each_way(laptop: Laptop, doubtful: Any, ho
     assert not sessions.view(laptop.store, laptop.me, doubtful).uncertain
     said = [p for one in laptop.store.statements.all(doubtful) for p in getattr(one.body, "effects", {}).values()]
     assert (Progress.SETTLED if how == "ran" else Progress.RERUN) in said
+
+
+def test_what_may_have_run_is_listed_as_that_once_the_session_was_looked_at_until_a_person_said(
+    laptop: Laptop, doubtful: Any
+) -> None:
+    verbs, name = control(laptop), doubtful.hex()
+    listing.change(laptop.store, doubtful, state=listing.State.WAITING, waiting="approval of bash")  # As it was taken.
+    with StoredSession(laptop.store, laptop.me, doubtful):
+        pass
+    assert verbs.show(name).state == "uncertain"
+    verbs.settle(name, None, how="did-not-run")
+    with StoredSession(laptop.store, laptop.me, doubtful):
+        pass
+    assert verbs.show(name).state == "paused"
 
 
 def test_the_effect_can_be_named_and_another_one_is_refused(laptop: Laptop, doubtful: Any) -> None:

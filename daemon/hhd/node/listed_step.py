@@ -11,6 +11,7 @@ from hhd.node import listing
 from hhd.node.kinds import kind_of
 from hhd.node.listing import Listed, State, clipped
 from hhd.node.standing import Standing
+from hhd.node.words import Words
 from hhd.store.store import Store
 from hhd_protocol import journal
 from hhd_protocol.ids import DeviceId, SessionId
@@ -71,12 +72,21 @@ def stepped(
     )
 
 
-def rested(store: Store, session: SessionId) -> None:
-    """Nobody advances it any more. Where this cannot be written, `listing.now` still tells it from one that runs."""
+def rested(store: Store, session: SessionId, standing: Standing) -> None:
+    """Nobody advances it any more. Where this cannot be written, `listing.now` still tells it from one that runs.
+
+    That its effect may have run is said here, too: an intent without a checkpoint after it changes no line by itself.
+    """
     with contextlib.suppress(UserError), store.transaction():
         listed = listing.get(store, session)
-        if listed is not None and listed.state is State.RUNNING:
-            listing.put(store, listed._replace(state=State.PAUSED))
+        if listed is None:
+            return
+        state = State.PAUSED if listed.state is State.RUNNING else listed.state
+        pending = standing.journal.pending
+        if state in (State.PAUSED, State.WAITING) and pending is not None and state_of(standing) is State.UNCERTAIN:
+            state = state if Words(store=store, session=session).settlement(pending) else State.UNCERTAIN
+        if state is not listed.state:
+            listing.put(store, listed._replace(state=state))
 
 
 def fenced(store: Store, session: SessionId) -> None:

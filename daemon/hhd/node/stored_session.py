@@ -117,7 +117,7 @@ class StoreKeeper:
     def close(self) -> None:
         """Let others advance it."""
         try:
-            listed_step.rested(self._store, self.session)
+            listed_step.rested(self._store, self.session, self._standing)
         finally:
             self._lock.release()
 
