@@ -123,7 +123,8 @@ def test_the_source_hears_of_what_a_person_took_from_a_file_beside_the_daemon(tw
             mock.patch.object(handoff_again, "FILES_SECONDS", 0),
             mock.patch.object(handoff_again, "LOOK_SECONDS", 0.02),
         ):
-            async with house(two):
+            async with house(two) as home:  # Once their journals are read: a start tells of it anyway.
+                await until(lambda: all(one.handoffs._ready.is_set() for one in home.sites.values()))
                 made = laptop.control.release(session.hex(), "desktop")
                 raw = b"".join(bytes(part) for part in made.parts)
                 (record,) = handoff_journal.unfinished(laptop.store)
