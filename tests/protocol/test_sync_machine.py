@@ -415,6 +415,21 @@ def test_a_letter_is_asked_of_who_only_stores_and_of_nobody_else() -> None:
     assert [to for to, one in said if isinstance(one, Want)] == [SERVER], "it is there"
 
 
+def test_that_a_name_is_no_letter_does_not_mean_that_the_object_of_that_name_is_not_there() -> None:
+    """A letter that was read names what was asked for as a letter, before all of that was answered."""
+    laptop = Device(LAPTOP, {})
+    laptop.happens(Linked(peer=SERVER, sealed=True))
+    letter, other = Sha256(name("letter")), name("an object")
+    laptop.happens(Missing(session=NO_SESSION, modules=(letter, Sha256(other)), source=SERVER))
+    laptop.happens(Arrived(name=letter, source=SERVER))
+    said = laptop.happens(Missing(session=session(1), objects=(ObjectName(other),), source=SERVER))
+    assert [(to, one.objects) for to, one in said if isinstance(one, Want)] == [(SERVER, (ObjectName(other),))]
+    laptop.happens(Heard(peer=SERVER, message=Absent(modules=(Sha256(other),))))
+    assert laptop.machine.wants.asked(other) == SERVER, "it is still to come"
+    laptop.happens(Heard(peer=SERVER, message=Absent(objects=(ObjectName(other),))))
+    assert laptop.machine.wants.asked(other) is None
+
+
 def test_who_only_stores_may_have_more_than_there_is_here_and_still_hears_of_what_is_new_at_once() -> None:
     """What was removed, or came from who is gone, stays with it."""
     laptop, server = Device(LAPTOP, {session(1): line(1, 2)}), Device(SERVER, {})

@@ -204,10 +204,13 @@ class Sync:
             case Want():
                 return self._wanted(one, message, now_ms)
             case Absent(objects=objects, modules=modules):
-                for name in (*objects, *modules):
-                    if self.wants.session(name) == NO_SESSION and self.wants.asked(name) == one.id:
+                for name, module in (*((name, False) for name in objects), *((name, True) for name in modules)):
+                    if not self.wants.is_asked(name, one.id, module=module):
+                        continue  # It answers what was asked before it was known what that is.
+                    if self.wants.session(name) == NO_SESSION:
                         self.wants.drop_one(name)  # It is no letter.
-                    self.wants.absent(name, one.id)
+                    else:
+                        self.wants.refused(name)
                 return self._ask_for_content(now_ms)
             case Acknowledge():
                 return self._acknowledged(one, message, now_ms)

@@ -44,6 +44,11 @@ class Wants:
         found = self._wants.get(name)
         return None if found is None else found.asked
 
+    def is_asked(self, name: bytes, peer: DeviceId, *, module: bool) -> bool:
+        """Whether that peer was asked for it, as what it is wanted as now."""
+        found = self._wants.get(name)
+        return found is not None and found.asked == peer and found.module == module
+
     def session(self, name: bytes) -> SessionId | None:
         """For which session it is wanted; None if it is not."""
         found = self._wants.get(name)
@@ -75,12 +80,6 @@ class Wants:
         """A part of it came."""
         if (found := self._wants.get(name)) is not None:
             found.since_ms = now_ms
-
-    def absent(self, name: bytes, peer: DeviceId) -> None:
-        """That peer has not got it."""
-        found = self._wants.get(name)
-        if found is not None and found.asked == peer:
-            self.refused(name)
 
     def refused(self, name: bytes) -> None:
         """Who was asked for it does not give it: ask another one."""
