@@ -37,6 +37,8 @@ class Played:
         """What who attaches is told after the transcript."""
         self.heard: list[tuple[object, ...]] = []
         self.pauses = True
+        self.at: str | None = None
+        """The device at which a session goes on that is elsewhere."""
         self.begun: dict[str, object] = {}
         self._data, self._queues = data, list[asyncio.Queue[live.Event | None]]()
         self._ready, self._changed = threading.Event(), threading.Condition()
@@ -134,7 +136,7 @@ class Played:
         key: str | None = None,
     ) -> Begun:
         self._note("go_on", name, head, settle)
-        return Begun(session=SESSION, fresh=True)
+        return Begun(session=SESSION, fresh=True, at=self.at)
 
     async def attach(self, name: str, position: int | None = 0, by: str = "") -> AsyncIterator[Value]:
         if not SESSION.startswith(name):

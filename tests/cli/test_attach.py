@@ -349,3 +349,14 @@ def test_detached_it_prints_the_id_and_nothing_else(laptop: Device, daemon: Play
     assert (done.returncode, done.stdout, done.stderr) == (0, f"{SESSION}\n", "")
     done = laptop.hhd("resume", "5e", "--detach", "--ran", "out", cwd=laptop.home)
     assert done.stdout == f"{SESSION}\n" and ("go_on", "5e", None, ("ran", "out")) in daemon.heard
+    assert done.stderr == ""
+
+
+def test_detached_it_says_where_a_session_goes_on_that_is_elsewhere(laptop: Device, daemon: Played) -> None:
+    daemon.at = "des\x1bktop"
+    done = laptop.hhd("resume", "5e", "-d", cwd=laptop.home)
+    assert (done.returncode, done.stdout) == (0, f"{SESSION}\n")
+    told = f"hhd: Session {NAME} was asked to go on at des\\x1bktop. See it with: hhd attach {NAME}\n"
+    assert done.stderr == told
+    done = laptop.hhd("resume", "5e", "-d", "--json", cwd=laptop.home)
+    assert json.loads(done.stdout) == {"session": SESSION, "status": "running", "at": daemon.at, "exit": 0}

@@ -98,7 +98,8 @@ def test_what_is_said_here_is_heard_there_and_others_see_by_whom(two: list[Devic
             rested = await laptop.verbs.pause(asking.hex())
             assert rested.state == "paused" and desktop.running() == {}
             assert (await here.until(live.State, lambda one: one.name == "paused")).sentence == "It is paused."
-            assert (await laptop.verbs.go_on(asking.hex())).fresh
+            begun = await laptop.verbs.go_on(asking.hex())
+            assert (begun.session, begun.fresh, begun.at) == (asking.hex(), True, "desktop")
             assert desktop.started == [asking, asking] and laptop.started == [], "resumed where it is"
 
     run(go())

@@ -14,6 +14,7 @@ from typing import TYPE_CHECKING
 
 from hhd.app import attending, sessions
 from hhd.base.errors import Exit, UserError, error_of
+from hhd.base.text import visible
 from hhd.cli import going
 from hhd.cli.capsule_report import show
 from hhd.cli.hand import Hand
@@ -70,12 +71,19 @@ def drive(kept: InDaemon, wakeups: Wakeups, *, as_json: bool, tail: bool) -> int
     return _said(kept, left, as_json)
 
 
-def begun(kept: InDaemon, as_json: bool) -> int:
-    """Say which session runs in the background now; return the exit status."""
+def begun(kept: InDaemon, as_json: bool, *, at: str | None = None, fresh: bool = True) -> int:
+    """Say which session runs in the background now; return the exit status.
+
+    `at`: the device at which it runs, where that is another one; `fresh`: it did not run before.
+    """
     if as_json:
-        show({"session": kept.session, "status": "running", "exit": int(Exit.DONE)}, "", True)
-    else:
-        print(kept.session)
+        show({"session": kept.session, "status": "running", "at": at, "exit": int(Exit.DONE)}, "", True)
+        return Exit.DONE
+    print(kept.session)
+    if at is not None:
+        how = "was asked to go on at" if fresh else "runs already at"
+        there = visible(at, one_line=True)
+        print(f"hhd: Session {kept.short} {how} {there}. See it with: hhd attach {kept.short}", file=sys.stderr)
     return Exit.DONE
 
 

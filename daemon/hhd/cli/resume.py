@@ -83,4 +83,6 @@ def _in_daemon(
                 environment=attending.environment(),
             )
         kept = InDaemon(session=begun.session, folder=folder, model=model)
-        return attached.begun(kept, as_json) if detach else attached.drive(kept, wakeups, as_json=as_json, tail=True)
+        if detach:
+            return attached.begun(kept, as_json, at=begun.at, fresh=begun.fresh)
+        return attached.drive(kept, wakeups, as_json=as_json, tail=True)

@@ -279,7 +279,7 @@ class Relays:
         if said is None:
             return await self._verbs.go_on(away.session.hex())
         assert isinstance(said, relay.Resumed)
-        return Begun(session=away.session.hex(), fresh=said.fresh)
+        return Begun(session=away.session.hex(), fresh=said.fresh, at=away.name)
 
     async def keys(self, session: str, line: str, by: str) -> bool:
         """As `Elsewhere.keys`."""

@@ -7,10 +7,14 @@ from dataclasses import dataclass
 
 @dataclass(frozen=True, kw_only=True)
 class Begun:
-    """A session that runs now: `fresh` unless it ran already, and what else was asked for was not heeded."""
+    """A session that runs now: `fresh` unless it ran already, and what else was asked for was not heeded.
+
+    `at`: what the device is called here at which it runs, None where that is this one.
+    """
 
     session: str
     fresh: bool
+    at: str | None = None
 
 
 @dataclass(frozen=True, kw_only=True)
