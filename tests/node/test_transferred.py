@@ -9,7 +9,7 @@ import pytest
 from tests.node.circles import identity
 from tests.node.wired import person
 
-from hhd.node import handoff_notes, transferred
+from hhd.node import handoff_notes, handoff_steps, transferred
 from hhd.node.devices import Devices
 from hhd.node.members import members
 from hhd_protocol.crypto import device_text
@@ -46,6 +46,18 @@ def test_every_stage_says_what_it_did_and_every_open_one_what_to_do_next(
             assert "once  is" not in one and " to ," not in one
         if "desktop" in told.way:
             assert device_text(desktop.id)[:9] in transferred.told(laptop.store, nobody, record).way
+
+
+def test_what_was_begun_or_came_in_a_file_is_not_said_to_go_on_by_itself(tmp_path: Path) -> None:
+    with person(tmp_path, "laptop", "desktop") as alice:
+        laptop = alice["laptop"]
+        devices = Devices(me=laptop.id, members=members(laptop.store, laptop.owned.me), names={})
+        peer = alice["desktop"].id
+        record = Record(transfer=TRANSFER, session=SESSION, peer=peer, side=Side.TARGET, stage=Stage.TAKEN, at_ms=1)
+        assert "by itself" in transferred.told(laptop.store, devices, record).way, "until it is begun"
+        handoff_steps.opened(laptop.store, TRANSFER, SESSION, peer, ())
+        way = transferred.told(laptop.store, devices, record).way
+        assert "by itself" not in way and "hhd resume 09fd09fd09fd" in way
 
 
 def test_notes_are_kept_by_handoff_and_the_last_ones_by_session(tmp_path: Path) -> None:

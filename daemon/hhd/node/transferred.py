@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from hhd.node import asked_notes, handoff_journal, handoff_notes, listing
+from hhd.node import asked_notes, handoff_journal, handoff_notes, handoff_steps, listing
 from hhd.node.answers.transferred import Transferred
 from hhd.node.asked_notes import AskedNote
 from hhd.node.devices import Devices
@@ -83,7 +83,7 @@ def told(store: Store, devices: Devices, record: Record) -> Transferred:
         continuity=_CONTINUITY.get((record.side, record.stage), _over(record)),
         ownership=_ownership(record, peer),
         why=record.why,
-        way=_way(record, peer),
+        way=_way(record, peer, begun=handoff_steps.is_opened(store, record.transfer)),
         at_ms=record.at_ms,
         notes=handoff_notes.of(store, record.transfer),
     )
@@ -118,8 +118,12 @@ def _ownership(record: Record, peer: str) -> str:
     return "this device has it" if outgoing else f"{peer} has it"
 
 
-def _way(record: Record, peer: str) -> str:
-    """What to do next: something for each that is open, for one that is over only where there is."""
+def _way(record: Record, peer: str, *, begun: bool) -> str:
+    """What to do next: something for each that is open, for one that is over only where there is.
+
+    `begun`: what was taken is here, files and all, and a daemon has done what it does by itself; what came in a file is
+    begun by nobody but a person.
+    """
     name = short(record.session)
     match record.side, record.stage:
         case Side.SOURCE, Stage.OFFERED:
@@ -133,6 +137,8 @@ def _way(record: Record, peer: str) -> str:
             return f"it goes on once {peer} is back, or takes its file; if that never is: {way}"
         case Side.TARGET, Stage.ADMITTED | Stage.READY:
             return f"nothing to do: {peer} sends the rest and hands it on, or keeps it"
+        case Side.TARGET, Stage.TAKEN if begun:
+            return f"if it does not run here: hhd resume {name}; {peer} hears that it came once it is linked"
         case Side.TARGET, Stage.TAKEN:
             return f"it goes on here by itself; if it does not: hhd resume {name}"
         case _, Stage.ACKNOWLEDGED:
