@@ -19,9 +19,19 @@ from tests.node.test_run import GLOB
 from tests.node.two import Device, brought, devices
 from tests.workspace.lab import repository
 
+from hhd.base import log
 from hhd.base.errors import RefusedError
 from hhd.identity.key import Identity
-from hhd.node import bringing, handoff_admission, handoff_rehearsal, handoff_steps, recapture, sessions, workspaces
+from hhd.node import (
+    bringing,
+    handoff_admission,
+    handoff_rehearsal,
+    handoff_steps,
+    here,
+    recapture,
+    sessions,
+    workspaces,
+)
 from hhd.node.answers.handoff import Moved
 from hhd.node.ended import End
 from hhd.node.handoff_going import Going
@@ -229,6 +239,20 @@ def test_the_release_does_not_wait_for_files_but_the_begin_does(
     there, said = moved(both, session, lambda _: None)
     assert said.status == 0 and did == ["released", "prepared", "switched"]
     assert (there / "new").read_text() == "of the laptop\n" and not stages(there)
+
+
+def test_a_folder_that_a_person_edited_is_left_alone_and_that_is_no_fault_of_hhd(
+    both: list[Device], session: SessionId, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    noted = here.noted(both[1].store, session)
+    assert noted is not None and noted.folder is not None
+    (noted.folder / "one").write_text("by hand\n")
+    faults, notes = list[str](), list[str]()
+    monkeypatch.setattr(log, "fault", lambda event, *_, **__: faults.append(event))
+    monkeypatch.setattr(log, "note", lambda event, **_: notes.append(event))
+    there, said = moved(both, session, lambda _: None)
+    assert said.status == 0 and there == noted.folder and (there / "one").read_text() == "by hand\n"
+    assert faults == [] and "handoff_folder_left_alone" in notes
 
 
 def test_given_up_after_that_the_folder_is_byte_for_byte_as_it_was(both: list[Device], session: SessionId) -> None:

@@ -16,6 +16,7 @@ from hhd.node import handoff_steps
 from hhd.node.handoff_going import Going
 from hhd.node.handoff_ways import Ways
 from hhd.node.looked import FRESH_SECONDS
+from hhd.workspace.errors import NotOurs
 from hhd_protocol.errors import FormatError
 from hhd_protocol.handoff import UNTAKEN, Act, Rehearse, Rehearsed, Side
 from hhd_protocol.ids import CheckpointId, TransferId
@@ -130,6 +131,8 @@ class Rehearsal:
                 lambda control: handoff_steps.ready(control.store, control.me, session, head, called, going.looked)
             )
             asyncio.get_running_loop().call_later(FRESH_SECONDS, self._stale, going, going.readied)
+        except NotOurs:  # Ordinary: a person's files are there, and its own will appear in a folder of ours.
+            log.note("handoff_folder_left_alone", session=session.hex(), transfer=going.transfer.hex())
         except (UserError, OSError, FormatError) as error:  # All of it is done once it has come.
             if head is not None:
                 self._fault(going, error)
