@@ -247,3 +247,20 @@ def test_heads_have_names_and_are_archived_one_by_one(hhd: Any, both: Apart) -> 
     told = hhd("rename", "the parser", "--head", "the rewrite", "--none")
     assert told.out == f"head {there} of {session} has no name now\n"
     assert hhd("rename", "the parser", "--head", "the rewrite", "x").status == 3
+
+
+@pytest.mark.parametrize("reason", ["", " \n", "x" * 1025, "\udcff"])
+def test_a_reason_is_judged_before_anybody_is_asked(hhd: Any, reason: str, monkeypatch: pytest.MonkeyPatch) -> None:
+    asked = list[str]()
+    monkeypatch.setattr(ControlService, "takeable", lambda *_, **__: None)
+    monkeypatch.setattr("hhd.cli.takeover._would", lambda _: [])
+    monkeypatch.setattr("hhd.cli.takeover.agreed", lambda question, as_json: bool(asked.append(question)))
+    told = hhd("takeover", "the parser", "--reason", reason)
+    assert told.status == 2 and "A reason" in told.err and not told.out and not asked
+    assert hhd("takeover", "the parser", "--reason", "x" * 1024).status == 3
+    assert asked == ["Take it over?"], "the positive control"
+
+
+def test_a_release_file_is_for_another_device_and_here_is_none(hhd: Any, tmp_path: Path) -> None:
+    told = hhd("transfer", "the parser", "here", "--to", tmp_path / "file")
+    assert told.status == 2 and "for another device" in told.err and not (tmp_path / "file").exists()

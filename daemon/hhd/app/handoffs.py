@@ -8,7 +8,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING
 
 from hhd.app import sessions
-from hhd.base.errors import RefusedError, RolledBackError, UncertainError, UserError
+from hhd.base.errors import RefusedError, RolledBackError, UncertainError, UsageError, UserError
 
 if TYPE_CHECKING:
     from hhd.node.answers.handoff import Moved
@@ -29,6 +29,11 @@ def release_to_file(name: str, to: str, path: Path, *, force: bool) -> tuple[Rel
     """
     from hhd.node import capsule_file
 
+    if to == "here":
+        raise UsageError(
+            "A release file is for another device, which takes it with: hhd receive FILE. Name that one instead of "
+            "'here'."
+        )
     capsule_file.insist_on_new(path, force=force)
     if os.path.lexists(path) and not path.is_file():
         raise RefusedError(f"{path} is no plain file, so no release is written there; nothing was changed.")
@@ -126,6 +131,13 @@ class Transfer:
                 "transfer_abort", Moved, name=self._name, transfer="" if last is None else last.transfer
             )
             return found
+
+
+def reason(words: str) -> str:
+    """A person's reason as it is signed; raises UsageError where it may not be, before they are asked anything."""
+    from hhd.node import reason as reasons
+
+    return reasons.judged(words)
 
 
 def receive(path: Path) -> Received:

@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING
 
 import click
 
-from hhd.app import sessions
+from hhd.app import handoffs, sessions
 from hhd.base.errors import Exit, RefusedError
 from hhd.base.text import visible
 from hhd.cli import telling
@@ -30,13 +30,14 @@ def command(session: str, reason: str, head: str | None, yes: bool, as_json: boo
     It goes on from the last checkpoint that is here. What the other device did since, or still does, is kept as a
     head of its own, once it is seen again.
     """
+    words = handoffs.reason(reason)
     with sessions.control() as control:
         shown = control.takeable(session, head=head)
         if not as_json:
             telling.lines(_would(shown))
         if not yes and not agreed("Take it over?", as_json=as_json):
             raise RefusedError("Nobody agreed, so nothing was taken over; --yes does it without asking.")
-        done = control.take_over(shown, reason)
+        done = control.take_over(shown, words)
     if as_json:
         telling.as_object(done, age_ms=shown.age_ms, clock=shown.clock, doubts=shown.doubts)
     else:

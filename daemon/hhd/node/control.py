@@ -24,7 +24,6 @@ from hhd.node.members import members
 from hhd.store.store import Store
 from hhd_protocol.bodies import CheckpointBody
 from hhd_protocol.ids import CheckpointId, SessionId
-from hhd_protocol.limits import STATEMENT_REASON_BYTES_MAX
 
 if TYPE_CHECKING:
     from hhd.node.answers.decided import Asked, Decided, Uncertain
@@ -370,12 +369,11 @@ class ControlService:
 
     def take_over(self, shown: Takeable, reason: str) -> TakenOver:
         """Take the session over that the person was `shown`, for a `reason` in their words; its files appear here."""
-        if not reason.strip() or len(reason.encode("utf-8", "replace")) > STATEMENT_REASON_BYTES_MAX:
-            raise UsageError(
-                f"A reason is a few words, at most {STATEMENT_REASON_BYTES_MAX} bytes; nothing was changed."
-            )
+        from hhd.node import reason as reasons
+
+        words = reasons.judged(reason)
         found = self._session(shown.session)
-        return self._taker.take_over(found, shown, reason.strip())
+        return self._taker.take_over(found, shown, words)
 
     def transfers(self) -> list[Transferred]:
         """Return every handoff that this device has or had a part in, newest first."""
