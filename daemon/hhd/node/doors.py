@@ -14,10 +14,9 @@ from hashlib import sha256
 from hhd.identity.key import Identity
 from hhd.node import around, denials
 from hhd.node.around import now_ms as now_ms
-from hhd.node.lineages import lineage_of
+from hhd.node.lineages import lineage_of, revision
 from hhd.node.members import members
-from hhd.store.statements import STATEMENTS, TOMBSTONE
-from hhd.store.store import CHECKPOINTS, Store
+from hhd.store.store import Store
 from hhd_protocol import lineage
 from hhd_protocol.holding import Known, Leg, Part, Refusal
 from hhd_protocol.ids import EffectId, SessionId, Sha256
@@ -59,11 +58,11 @@ class Doors:
         before = None if part.after is None else self._store.statements.get(self._session, part.after)
         before = before or tip  # The chain of a device that was added again begins anew; its numbers go on.
         self.seq = 0 if before is None else before.body.seq + 1
-        self._revision = self._counted()
+        self._revision = revision(self._store, self._session)
 
     def look(self) -> None:
         """Take in what others have added meanwhile, and how things stand now."""
-        if self._counted() != self._revision:
+        if revision(self._store, self._session) != self._revision:
             self.load(self.part.leg)
         else:
             self._look_around()
@@ -97,14 +96,4 @@ class Doors:
             part = replace(part, leg=replace(part.leg, running=None))  # It has ended, or did not begin.
         self.part = part
         self.seq = signed.body.seq + 1
-        self._revision = self._counted()
-
-    def _counted(self) -> tuple[object, ...]:
-        """Something that changes with every statement added to the session."""
-        rows, session = self._store.rows, self._session
-        ledger = rows.ledger(session)
-        found: list[object] = [rows.get_either(TOMBSTONE, b"", session), self._store.group.count()]
-        for table in (CHECKPOINTS, STATEMENTS):
-            blocks = ledger.get(table, 0)
-            found += [blocks, rows.at(table, session, blocks - 1) if blocks else None]
-        return tuple(found)
+        self._revision = revision(self._store, self._session)

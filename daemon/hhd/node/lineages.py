@@ -1,4 +1,8 @@
-"""Everything that is here of one session's lineage: its statements, checked, and what they mean together."""
+"""Everything that is here of one session's lineage: its statements, checked, and what they mean together.
+
+A handoff asks a dozen times in a row, mostly of the same statements: what was read and judged stays at hand in the
+process (`hhd.node.judged`), for as long as nothing was added to the session or to the group, by whichever process.
+"""
 
 from __future__ import annotations
 
@@ -8,6 +12,8 @@ from collections.abc import Mapping
 from dataclasses import dataclass
 from functools import cached_property
 
+from hhd.node import judged
+from hhd.node.judged import Read
 from hhd.node.members import Member, group_of
 from hhd.store.store import Store
 from hhd_protocol import lineage
@@ -67,14 +73,33 @@ def lineage_of(
     """
     store.session(session)
     with store.snapshot():
-        signed = tuple(store.statements.all(session))
-    facts: dict[StatementId, Fact] = {one.id: lineage.fact(one, _holds(one, members, store.device)) for one in signed}
-    group = group_of(store)
+        of = revision(store, session)
+        read = judged.read_before(store, session, of, members)
+        if read is None:
+            read = judged.keep_read(store, session, of, _read(store, session, members))
+        group = group_of(store)
+    if kinds is None and (known := judged.known_before(store, session, read)) is not None:
+        return Lineage(session=session, signed=read.signed, known=known)
+    facts = dict(read.facts)
     if group is not None:
         facts |= {one.id: one for one in group.revocations(session)}
     roles = {device: member.role for device, member in members.items()}
     known = Known(session=StatementId(session), members=roles, statements=facts, kinds={} if kinds is None else kinds)
-    return Lineage(session=session, signed=signed, known=known)
+    if kinds is None:
+        judged.keep_known(store, session, read, known)
+    return Lineage(session=session, signed=read.signed, known=known)
+
+
+def revision(store: Store, session: SessionId) -> tuple[object, ...]:
+    """Something that changes with whatever may change what is known of a session: a statement of it that is added or
+    removed, the content of a checkpoint, a record of the group. Each process sees what any other has committed."""
+    return store.arrived.revision(session), store.group.root(), store.group.count()
+
+
+def _read(store: Store, session: SessionId, members: Mapping[DeviceId, Member]) -> Read:
+    signed = tuple(store.statements.all(session))
+    facts: dict[StatementId, Fact] = {one.id: lineage.fact(one, _holds(one, members, store.device)) for one in signed}
+    return Read(members=dict(members), signed=signed, facts=facts)
 
 
 def _holds(signed: Signed, members: Mapping[DeviceId, Member], me: DeviceId) -> bool:
