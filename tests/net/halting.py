@@ -71,6 +71,14 @@ def stopped(daemon: subprocess.Popen[bytes]) -> bool:
     return Path(f"/proc/{daemon.pid}/stat").read_text().rsplit(")", 1)[1].split()[0] == "T"
 
 
+def ended(telling: subprocess.Popen[bytes]) -> str:
+    """What a command said up to now, and its status: it is ended for that if it goes on."""
+    status = telling.poll()
+    telling.kill()
+    said, complained = telling.communicate()
+    return f"{status}: {said.decode(errors='replace')}{complained.decode(errors='replace')}"
+
+
 def below(pid: int) -> list[int]:
     """All processes below one."""
     found = list[int]()

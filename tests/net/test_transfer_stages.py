@@ -328,8 +328,12 @@ def struck(both: Two, side: Side, stage: Stage) -> Iterator[tuple[SessionId, sub
     halted = both.laptop if side is Side.SOURCE else both.desktop
     halting.order(halted.folder / "data", halting.place(side, stage))
     telling = both.transfer(session)
-    until(lambda: halting.stopped(both.daemons[halted.name]), SECONDS)
-    assert (halted.folder / "data" / halting.HALTED).exists()
+    try:
+        until(lambda: halting.stopped(both.daemons[halted.name]) or telling.poll() is not None, SECONDS)
+        assert (halted.folder / "data" / halting.HALTED).exists()
+    except AssertionError as error:
+        logs = [(host.folder / "daemon.log").read_text()[-4000:] for host in (both.laptop, both.desktop)]
+        raise AssertionError("\n".join([both.told(), halting.ended(telling), *logs])) from error
     yield session, telling
     telling.kill()
     telling.communicate()

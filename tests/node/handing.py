@@ -76,6 +76,9 @@ class Site:
         link = self.links.get(device)
         return link if link is not None and link.error is None else None
 
+    async def coming(self, device: DeviceId) -> Link | None:
+        return self.link(device)
+
     def serve(self, name: str, handler: Callable[[Channel, Link], Awaitable[None]]) -> None:
         self.handlers[name] = handler
 

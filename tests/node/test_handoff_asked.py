@@ -69,7 +69,7 @@ def test_who_leaves_before_the_release_undoes_it_and_is_told_where_it_goes_on(
         assert (left.continuity, left.ownership) == ("nothing was changed", "laptop kept it, and goes on with it")
         assert (await asking)[-1] == left
         await until(lambda: listed(desktop) in ([("aborted", True)], []))
-        assert not home.sites["desktop"].handoffs.turns.goings, "the target was told, and waits for nothing"
+        await until(lambda: not home.sites["desktop"].handoffs.turns.goings)  # It was told, and waits for nothing.
         home.sites["laptop"].effect_ends.set()
         await until(lambda: home.sites["laptop"].started == [session])
         with pytest.raises(RefusedError, match="No handoff"):

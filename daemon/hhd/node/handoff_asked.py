@@ -69,7 +69,7 @@ class Askings:
 
         Where that device says nothing more, the last step is uncertain: nobody here knows whether it was released.
         """
-        if self._ways.peers.link(owner) is None:
+        if await self._ways.peers.coming(owner) is None:
             raise RefusedError(
                 f"{self._ways.names(owner)} has session {short(session)}, and is not connected; nothing was changed. "
                 f"If it does not come back: hhd takeover {short(session)} --reason TEXT"

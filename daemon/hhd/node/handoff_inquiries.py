@@ -62,7 +62,7 @@ class Inquiries:
     async def _asked(self, session: SessionId, owner: DeviceId, target: DeviceId) -> Told:
         """What the device that has the session says; raises RefusedError with its reason, or why it says nothing."""
         name, shown = self._ways.names(owner), short(session)
-        link = self._ways.peers.link(owner)
+        link = await self._ways.peers.coming(owner)
         if link is None:
             raise RefusedError(
                 f"{name} has session {shown}, and is not connected, so it cannot be asked; nothing was changed. "
@@ -153,7 +153,7 @@ class Inquiries:
 
     async def _probed(self, session: SessionId, target: DeviceId) -> Told:
         """What `target` says of `session`, which this device has; raises RefusedError where it could not run there."""
-        link, name = self._ways.insist_on_link(target), self._ways.names(target)
+        link, name = await self._ways.insist_on_link(target), self._ways.names(target)
         transfer, chosen = TransferId(os.urandom(16)), self._ways.workers.chosen(session)[1]
         offer = await self._ways.read(
             lambda control: handoff_steps.offer_of(control.store, control.me, session, transfer, chosen)

@@ -17,6 +17,9 @@ class Peering(Protocol):
     def link(self, device: DeviceId) -> Link | None:
         """The link to a member, None if none is in use."""
 
+    async def coming(self, device: DeviceId) -> Link | None:
+        """The same, waited for where one is being agreed on or broke just now."""
+
     def serve(self, name: str, handler: Callable[[Channel, Link], Awaitable[None]]) -> None:
         """From now on `handler` serves the channels of this name that peers open."""
 

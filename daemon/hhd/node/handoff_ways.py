@@ -56,9 +56,9 @@ class Ways:
         devices = handoff_steps.devices_of(control.store, control.me)
         self._called = {device: devices.named(device) for device, _ in devices.all()}
 
-    def insist_on_link(self, device: DeviceId) -> Link:
+    async def insist_on_link(self, device: DeviceId) -> Link:
         """The link to a device; raises RefusedError where there is none."""
-        link = self.peers.link(device)
+        link = await self.peers.coming(device)
         if link is None:
             raise RefusedError(
                 f"{self.names(device)} is not connected now; nothing was changed. For devices that are never online "

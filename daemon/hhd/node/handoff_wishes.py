@@ -39,7 +39,7 @@ class Wishes:
     ) -> Going:
         """A handoff that is to begin; raises RefusedError where it cannot."""
         self._insist_on_none(session)
-        self._ways.insist_on_link(target)
+        await self._ways.insist_on_link(target)
         chosen = self._ways.workers.chosen(session)[1]
         made = transfer or TransferId(os.urandom(16))
         offer = await self._ways.read(

@@ -3,6 +3,7 @@
     links.serve("sync", handler)          who serves the channels of a name that a peer opens
     links.on_linked(attend)               a coroutine for each link, begun once the group's records went both ways
     links.on_lost(heard), .link(device), .connected()
+    await links.coming(device)            the link that is there, or that takes the place of one that broke just now
 
 Nothing is served, and nobody is told of a link, before the two agree on who is in the group; the link of a device that
 is put out is cut in the same moment. Whatever goes wrong with one device costs its link, and nothing else.
@@ -21,7 +22,7 @@ from hhd.base.errors import UserError
 from hhd.node import gossiping
 from hhd.node.gossiping import GROUP
 from hhd.node.roll import Roll
-from hhd.transports.link import PAIR, Channel, Link, LinkError
+from hhd.transports.link import PAIR, Channel, Link, LinkError, Why
 from hhd.transports.one import OnePerDevice
 from hhd_protocol.crypto import device_text
 from hhd_protocol.errors import FormatError
@@ -31,6 +32,9 @@ SETTLE_SECONDS = 15.0
 """For a peer to say which records of the group it has: 8 MB of them over a slow line."""
 STRANGER_SECONDS = 15.0
 """For a stranger to begin with pairing."""
+COMING_SECONDS = 3.0
+"""For another link in the place of one that broke, which is dialled at once: a person who asks for something in that
+moment is not told that the device is not connected."""
 
 Handler = Callable[[Channel, Link], Awaitable[None]]
 """Serves a channel until it returns; FormatError costs the peer its link, LinkError is the end of it."""
@@ -76,6 +80,9 @@ class Links:
         self._serving: dict[str, Handler] = {}
         self._attending: list[Attend] = []
         self._lost: list[Callable[[DeviceId], None]] = []
+        self._broke_at: dict[DeviceId, float] = {}
+        self._news = asyncio.Event()
+        """Set at each link that is in use from now on."""
 
     def connected(self) -> frozenset[DeviceId]:
         """The members with a link in use now."""
@@ -85,6 +92,23 @@ class Links:
         """The link to a member, None if none is in use."""
         one = self._links.get(device)
         return one.link if one is not None and one.ready.is_set() and one.link.error is None else None
+
+    async def coming(self, device: DeviceId) -> Link | None:
+        """The link to a member, waited for where one is being agreed on or broke just now; None if none is in use."""
+        if (link := self.link(device)) is not None or not self._is_coming(device):
+            return link
+        with contextlib.suppress(TimeoutError):
+            async with asyncio.timeout(COMING_SECONDS):
+                while (link := self.link(device)) is None:
+                    self._news.clear()
+                    await self._news.wait()
+        return link
+
+    def _is_coming(self, device: DeviceId) -> bool:
+        broke_at = self._broke_at.get(device)
+        return device in self._links or (
+            broke_at is not None and asyncio.get_running_loop().time() < broke_at + COMING_SECONDS
+        )
 
     def held(self) -> list[Link]:
         """All links, those too that are not in use yet."""
@@ -166,6 +190,10 @@ class Links:
 
     def _went(self, link: Link, error: LinkError) -> None:
         one = self._links.pop(link.peer)
+        if one.ready.is_set() and error.why is Why.LOST and self._roll.trusted(link.peer):
+            self._broke_at[link.peer] = asyncio.get_running_loop().time()
+        else:
+            self._broke_at.pop(link.peer, None)
         self._report.lost(link.peer, used=one.ready.is_set())
         if one.ready.is_set():
             for heard in self._lost:
@@ -211,6 +239,7 @@ class Links:
         log.note("linked", device=device_text(device), address=one.link.remote)
         one.read = self._read(device)
         one.ready.set()
+        self._news.set()
         self._report.settled(device)
 
     async def _attend(self, tasks: asyncio.TaskGroup, one: _Kept) -> None:

@@ -112,6 +112,10 @@ class Peers:
         """The link to a member, None if none is in use."""
         return self._links.link(device)
 
+    async def coming(self, device: DeviceId) -> Link | None:
+        """As `Links.coming`."""
+        return await self._links.coming(device)
+
     def serve(self, name: str, handler: Handler) -> None:
         """As `Links.serve`."""
         self._links.serve(name, handler)

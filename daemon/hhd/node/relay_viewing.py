@@ -142,7 +142,8 @@ class View:
         self._over = True
 
     async def _there(self, home: Home) -> AsyncGenerator[live.Event, None]:
-        link = self._views.peers.link(home.device)
+        peers = self._views.peers
+        link = peers.link(home.device) if self._attached else await peers.coming(home.device)
         if link is None:
             if not self._attached:
                 raise await self._views.out_of_reach(home)

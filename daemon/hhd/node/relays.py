@@ -296,7 +296,7 @@ class Relays:
         """Ask where a session runs, and where it goes meanwhile; None: it runs here now. Raises what is said there."""
         until = asyncio.get_running_loop().time() + MOVES_SECONDS
         while True:
-            if not self._asking.linked(home.device):
+            if not self._asking.linked(home.device) and await self.peers.coming(home.device) is None:
                 raise await self.out_of_reach(home)
             said = await self._asking.ask(home, ask)
             if not isinstance(said, relay.Refused):
