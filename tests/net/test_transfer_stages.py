@@ -329,7 +329,7 @@ def struck(both: Two, side: Side, stage: Stage) -> Iterator[tuple[SessionId, sub
     halting.order(halted.folder / "data", halting.place(side, stage))
     telling = both.transfer(session)
     try:
-        until(lambda: halting.stopped(both.daemons[halted.name]) or telling.poll() is not None, SECONDS)
+        until(lambda: halting.stopped(both.daemons[halted.name]) or telling.poll() in (3, 4), SECONDS)
         assert (halted.folder / "data" / halting.HALTED).exists()
     except AssertionError as error:
         logs = [(host.folder / "daemon.log").read_text()[-4000:] for host in (both.laptop, both.desktop)]
