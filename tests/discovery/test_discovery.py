@@ -114,6 +114,23 @@ def test_a_code_that_is_closed_and_opened_again_at_once_is_heard_as_open_by_who_
     run(test)
 
 
+def test_farewells_forged_by_a_third_one_keep_nobody_from_being_heard_of_and_show_no_code_that_was_closed() -> None:
+    async def test(tasks: asyncio.TaskGroup) -> None:
+        laptop = Device(*tags())
+        label, said = "1" * 16, Heard({b"v": b"1", b"t": bytes(24), b"p": b"1"}, 1, ("192.0.2.1",))
+        laptop.discovery._heard(label, said)
+        assert [one.pairing for one, _, _ in laptop.heard] == [True]
+        for _ in range(20):
+            laptop.discovery._gone(label)
+        laptop.discovery._heard(label, said)  # An answer from before, or the device itself: it cannot be known.
+        await laptop.until(lambda: len(laptop.heard) == 2)
+        assert laptop.heard[1][0] == laptop.heard[0][0]._replace(pairing=False)
+        assert laptop.heard[1][1:] == laptop.heard[0][1:], "where it is, is told"
+        assert len(laptop.left) == 21, "and that it may be gone"
+
+    run(test)
+
+
 def test_one_that_announces_nothing_hears_and_is_not_heard() -> None:
     async def test(tasks: asyncio.TaskGroup) -> None:
         laptop, desktop, phone = Device(*tags()), Device(*tags()), Device(*tags())

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from hhd.discovery.sightings import CHANGE_SECONDS_MIN, DEAF_SECONDS, INSTANCES_MAX, Heard, Sightings
+from hhd.discovery.sightings import CHANGE_SECONDS_MIN, INSTANCES_MAX, LATE_SECONDS, Heard, Sightings
 
 
 def said(number: int) -> Heard:
@@ -40,13 +40,24 @@ def test_coming_and_going_is_not_looked_at_more_often() -> None:
     assert seen.due(5.0) == [] and seen.deadline() is None
 
 
-def test_what_comes_late_under_a_name_that_said_farewell_is_not_believed() -> None:
+def test_what_comes_soon_under_a_name_that_said_farewell_is_late() -> None:
+    seen = Sightings()
+    assert seen.heard("a", said(1), 0.0) and not seen.is_late("a", 0.0)
+    seen.gone("a", 2.0)
+    assert seen.heard("a", said(1), 3.2) and seen.is_late("a", 3.2)
+    assert seen.heard("b", said(1), 3.2) and not seen.is_late("b", 3.2)
+    assert not seen.is_late("a", 2.0 + LATE_SECONDS)
+
+
+def test_farewells_that_are_repeated_make_nothing_late_for_longer() -> None:
     seen = Sightings()
     assert seen.heard("a", said(1), 0.0)
-    seen.gone("a", 2.0)
-    assert not seen.heard("a", said(1), 3.2)
-    assert seen.heard("b", said(1), 3.2)
-    assert seen.due(10.0) == [] and seen.heard("a", said(2), 2.0 + DEAF_SECONDS)
+    for step in range(200):  # Whoever forges one can forge ten a second.
+        seen.gone("a", step / 10)
+        assert seen.is_late("a", step / 10) is (step / 10 < LATE_SECONDS)
+    assert seen.heard("a", said(1), 20.0) and not seen.is_late("a", 20.0)
+    seen.gone("a", 20.1)
+    assert seen.is_late("a", 20.2), "it was heard since, so this may be its own"
 
 
 def test_thousands_of_instances_take_the_room_of_a_few_hundred() -> None:

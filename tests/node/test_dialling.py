@@ -14,6 +14,7 @@ from hhd.node import dialling as module
 from hhd.node.dialling import (
     COURTESY_SECONDS,
     DIALS_MAX,
+    FAREWELL_TRIES,
     FIRST_WAIT_SECONDS,
     FIXED_MAX,
     HEARD_MAX,
@@ -138,13 +139,52 @@ def test_where_somebody_else_answers_is_left_alone_for_long() -> None:
     assert Dial(DESKTOP, dial.place) in machine.next(WRONG_WAIT_SECONDS)
 
 
-def test_a_place_that_is_not_announced_any_more_is_forgotten() -> None:
+def in_vain(machine: Dialling, now: float, times: int = FAREWELL_TRIES) -> float:
+    """Nobody answers where the desktop may be, `times` at each place; return when that is over."""
+    for _ in range(times * max(1, len(machine.places(DESKTOP)))):
+        due = machine.deadline()
+        assert due is not None
+        now = max(now, due)
+        (dial,) = machine.next(now)
+        machine.ended(dial, Outcome.SILENT, now)
+    return now
+
+
+def test_a_place_that_is_not_announced_any_more_is_forgotten_once_nobody_answers_there() -> None:
     machine = laptop(DESKTOP)
     machine.heard(DESKTOP, ONE, [HOME, OFFICE], 0.0)
     machine.heard(DESKTOP, ONE, [OFFICE], 1.0)
-    assert machine.places(DESKTOP) == [OFFICE]
+    assert machine.next(1.0) == [Dial(DESKTOP, OFFICE)], "where it is announced comes first"
+    machine.ended(Dial(DESKTOP, OFFICE), None, 1.1)
     machine.gone(ONE)
+    in_vain(machine, 2.0, FAREWELL_TRIES)
     assert machine.places(DESKTOP) == [] and machine.deadline() is None
+
+
+def test_a_farewell_that_anybody_may_have_forged_keeps_nobody_from_being_dialled() -> None:
+    machine = Dialling(DESKTOP, lambda: 1.0)
+    machine.members({LAPTOP})
+    machine.heard(LAPTOP, ONE, [HOME], 0.0)
+    machine.gone(ONE)  # Said by a third one before this device, which lets the other dial first, has dialled.
+    assert machine.next(COURTESY_SECONDS) == [Dial(LAPTOP, HOME)]
+    machine.ended(Dial(LAPTOP, HOME), None, 0.2)
+    machine.linked(LAPTOP, 0.2)
+    machine.lost(LAPTOP, 99.0)
+    assert machine.next(99.0) == [Dial(LAPTOP, HOME)], "that there was a link counts for it"
+
+
+def test_who_repeats_what_a_name_said_and_its_farewell_makes_nobody_dial_more_often() -> None:
+    machine = laptop(DESKTOP)
+    machine.heard(DESKTOP, ONE, [HOME], 0.0)
+    dials = 0
+    for step in range(2000):
+        now = step / 10
+        for dial in machine.next(now):
+            machine.ended(dial, Outcome.SILENT, now)
+            dials += 1
+        machine.gone(ONE)
+        machine.heard(DESKTOP, ONE, [HOME], now)
+    assert dials < 2000 / 10 / 10, "it waits longer each time"
 
 
 def test_a_place_is_there_as_long_as_one_of_its_names_is_though_the_old_one_is_heard_late() -> None:
@@ -153,13 +193,16 @@ def test_a_place_is_there_as_long_as_one_of_its_names_is_though_the_old_one_is_h
     machine.heard(DESKTOP, TWO, [HOME], 1.0)
     machine.heard(DESKTOP, ONE, [HOME], 2.0)
     machine.gone(ONE)
+    now = in_vain(machine, 2.0, 2 * FAREWELL_TRIES)
     assert machine.places(DESKTOP) == [HOME]
     machine.gone(TWO)
+    now = in_vain(machine, now)
     assert machine.places(DESKTOP) == []
     for number in range(100):
-        machine.heard(DESKTOP, number.to_bytes(8, "big"), [HOME], 3.0)
+        machine.heard(DESKTOP, number.to_bytes(8, "big"), [HOME], now)
     for number in range(100 - NAMES_MAX, 100):
         machine.gone(number.to_bytes(8, "big"))
+    in_vain(machine, now)
     assert machine.places(DESKTOP) == []
 
 

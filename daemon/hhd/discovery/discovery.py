@@ -186,8 +186,15 @@ class Discovery:
             announcement = decoded(label, said.properties)
         except FormatError:
             return  # Another version, or somebody else's idea of this service.
-        if announcement.nonce != self._name:
+        if announcement.nonce == self._name:
+            return
+        if not self._sightings.is_late(label, asyncio.get_running_loop().time()):
             self._ears.heard(announcement, said.port, said.addresses)
+            return
+        # A code that was closed is not shown again by it. That it is a place to try costs little, and the farewell may
+        # have been forged: so it is told, and told to be gone.
+        self._ears.heard(announcement._replace(pairing=False), said.port, said.addresses)
+        self._ears.gone(announcement.nonce)
 
     def _set_timer(self) -> None:
         loop, due = asyncio.get_running_loop(), self._sightings.deadline()

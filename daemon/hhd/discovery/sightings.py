@@ -9,8 +9,9 @@ INSTANCES_MAX = 256
 CHANGE_SECONDS_MIN = 1.0
 """Between two looks at one instance; what it said in between is looked at when that is over, the last of it only."""
 
-DEAF_SECONDS = 3.0
-"""To a name that said farewell: no name is used again, but an answer made before may come up to 1.2 s late."""
+LATE_SECONDS = 3.0
+"""After a farewell what comes under that name is late: no name is used again, but an answer made before may come up to
+1.2 s after it. Anybody can forge a farewell, so this is not prolonged by saying it again."""
 
 
 class Heard(NamedTuple):
@@ -31,8 +32,6 @@ class Sightings:
 
     def heard(self, label: str, said: Heard, now: float) -> bool:
         """Take in what `label` said; True if it is to be looked at now, else `due` gives it later, if at all."""
-        if now - self._left.get(label, float("-inf")) < DEAF_SECONDS:
-            return False
         before = self._looked.get(label)
         if before is not None and now - before < CHANGE_SECONDS_MIN:
             self._waiting[label] = said
@@ -53,12 +52,21 @@ class Sightings:
         return min((self._looked[label] + CHANGE_SECONDS_MIN for label in self._waiting), default=None)
 
     def gone(self, label: str, now: float) -> None:
-        """It said that it is gone; when it was looked at last stays known, so that coming and going changes nothing."""
+        """It said that it is gone; when it was looked at last stays known, so that coming and going changes nothing.
+
+        Of a name that was not looked at since it said so last, that means nothing.
+        """
         self._waiting.pop(label, None)
+        if self._looked.get(label, float("-inf")) < self._left.get(label, float("-inf")) + LATE_SECONDS:
+            return
         self._left.pop(label, None)
         self._left[label] = now
         if len(self._left) > INSTANCES_MAX:
             del self._left[next(iter(self._left))]
+
+    def is_late(self, label: str, now: float) -> bool:
+        """Whether what `label` says now may have been said before its farewell."""
+        return now - self._left.get(label, float("-inf")) < LATE_SECONDS
 
     def _look(self, label: str, now: float) -> None:
         self._looked.pop(label, None)

@@ -27,6 +27,9 @@ DIALS_MAX = 4
 """Under way to one device."""
 NAMES_MAX = 4
 """Of one place: a device that changed its name within seconds may be heard under the last one once more."""
+FAREWELL_TRIES = 3
+"""In vain, of a place that nobody announces any more: anybody on the network can say farewell for another device, and
+what that takes away, a dial brings back. What was a true farewell costs as many packets."""
 HEARD_MAX = 8
 """Places of one device that were heard of, the last ones. What a person fixed, or once worked, they never push out."""
 LINKED_MAX = 4
@@ -84,8 +87,17 @@ class _Try:
     source: Source
     names: tuple[bytes, ...] = ()
     """Under which it was announced and that have not gone, the last ones."""
+    parted: tuple[bytes, ...] = ()
+    """Under which it was, and which have gone, the last ones."""
     at: float
     failures: int = 0
+    in_vain: int = 0
+    """Of the failures those since it is announced under no name."""
+
+    @property
+    def is_parted(self) -> bool:
+        """Whether only announcements spoke for it, and none does any more."""
+        return self.source is Source.HEARD and not self.names
 
 
 @dataclass(kw_only=True)
@@ -123,30 +135,33 @@ class Dialling:
             return
         wait = COURTESY_SECONDS if self._me > device else 0.0
         said = list(dict.fromkeys(places))[:HEARD_MAX]
-        for place, one in list(member.tries.items()):
+        for place, one in member.tries.items():
             if place not in said:
-                self._unnamed(member, place, one, nonce)
+                self._unnamed(one, nonce)
         for place in said:
             known = member.tries.pop(place, None)
-            if known is None or nonce not in known.names:
+            if known is None or nonce not in (*known.names, *known.parted):
                 source, names = (Source.HEARD, ()) if known is None else (known.source, known.names)
                 known = _Try(source=source, names=(*names, nonce)[-NAMES_MAX:], at=now + wait)
+            elif nonce in known.parted:  # A late answer, or a forged farewell: no reason to dial sooner.
+                known.parted = tuple(name for name in known.parted if name != nonce)
+                known.names, known.in_vain = (*known.names, nonce)[-NAMES_MAX:], 0
             member.tries[place] = known  # What was heard last stands last.
         self._trim(member)
 
     def gone(self, nonce: bytes) -> None:
         """Who announced itself as `nonce` said that it is not there any more."""
         for member in self._members.values():
-            for place, one in list(member.tries.items()):
-                self._unnamed(member, place, one, nonce)
+            for one in member.tries.values():
+                self._unnamed(one, nonce)
 
     @staticmethod
-    def _unnamed(member: _Member, place: Place, one: _Try, nonce: bytes) -> None:
-        """It is not announced under this name any more, and forgotten if that was all that spoke for it."""
+    def _unnamed(one: _Try, nonce: bytes) -> None:
+        """It is not announced under this name any more; if that was all that spoke for it, it is tried a little yet."""
         if nonce in one.names:
             one.names = tuple(name for name in one.names if name != nonce)
-            if not one.names and one.source is Source.HEARD:
-                del member.tries[place]
+            one.parted = (*one.parted, nonce)[-NAMES_MAX:]
+            one.in_vain = 0
 
     def known(self, device: DeviceId, places: Iterable[Place], now: float) -> None:
         """A member was linked at these places once."""
@@ -194,9 +209,14 @@ class Dialling:
         if one is None:
             return  # It was forgotten meanwhile.
         if outcome is None:
-            one.failures, one.at = 0, now
+            one.failures, one.in_vain, one.at = 0, 0, now
             return
         one.failures += 1
+        if one.is_parted:
+            one.in_vain += 1
+            if one.in_vain >= FAREWELL_TRIES:
+                del tries[dial.place]
+                return
         if outcome is Outcome.WRONG:
             one.at = now + self._wait(one.failures, WRONG_WAIT_SECONDS, WRONG_WAIT_SECONDS_MAX)
         else:
@@ -217,10 +237,10 @@ class Dialling:
         for device, member in self._members.items():
             if member.linked_at is not None or now < member.dialled_at + STAGGER_SECONDS:
                 continue
-            due = [(one.source, one.at, place) for place, one in self._waiting(device) if one.at <= now]
+            due = [(one.source, one.is_parted, one.at, place) for place, one in self._waiting(device) if one.at <= now]
             if due:
                 member.dialled_at = now
-                found.append(Dial(device, min(due)[2]))
+                found.append(Dial(device, min(due)[3]))
         if self._anybody_missing():
             found += [Dial(None, place) for place, one in self._waiting(None) if one.at <= now]
         self._begun.update(found)
