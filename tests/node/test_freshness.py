@@ -8,9 +8,11 @@ import pytest
 from tests.node.wired import Person, Role, Work, person
 from tests.store.conftest import Memory
 
-from hhd.node import lagging, listing
+from hhd.cli import whereabouts
+from hhd.node import lagging, listing, registry
 from hhd.node.freshness import Reach, Spread, of_value, read, to_value
 from hhd.node.lagging import Lag, lags
+from hhd.node.syncing_wishes import Wishes
 from hhd.store.freshness import FRESHNESS
 from hhd.store.objects import row_number
 from hhd_protocol.errors import FormatError
@@ -147,6 +149,51 @@ def test_a_session_that_is_kept_back_from_a_device_is_said_to_be(tmp_path: Path)
         assert alice.pump()
         found = spread(alice, "laptop", session)
         assert found.reached[0].kept_back and found.reached[0].behind and found.level
+
+
+def test_what_a_person_keeps_back_is_on_no_device_of_theirs_any_more_as_far_as_lists_say(tmp_path: Path) -> None:
+    with person(tmp_path, "laptop", "desktop", "tower") as alice:
+        laptop = alice["laptop"]
+        wishes = laptop.engine._screen = Wishes(laptop.id)
+        session = alice.create("laptop")
+        work = Work(alice, "laptop", session, Memory(20))
+        work.step()
+        for name in ("desktop", "tower"):
+            alice.link("laptop", name)
+        assert alice.pump()
+        assert whereabouts.newest([spread(alice, "laptop", session)], ["a", "b"])[1] == "all"
+        alice.cut("tower")
+        for device in (alice["desktop"], alice["tower"]):
+            wishes.follow(laptop.store, session, device.id, False)
+        at_once = spread(alice, "laptop", session)
+        alice.do("laptop", lambda engine: engine.rescreened())
+        work.step()
+        assert alice.pump()
+        for said in (at_once, spread(alice, "laptop", session)):
+            assert all(one.kept_back for one in said.reached) and whereabouts.newest([said], ["a", "b"])[1] == "here"
+        for device in (alice["desktop"], alice["tower"]):
+            wishes.follow(laptop.store, session, device.id, True)
+        alice.do("laptop", lambda engine: engine.rescreened())
+        alice.link("laptop", "tower")
+        for name in ("desktop", "tower"):
+            alice.do(name, lambda engine: engine.woke())
+        assert alice.pump()
+        assert whereabouts.newest([spread(alice, "laptop", session)], ["a", "b"])[1] == "all"
+
+
+def test_that_another_device_said_to_keep_a_session_back_is_in_the_list_once_it_is_known(tmp_path: Path) -> None:
+    with person(tmp_path, "laptop", "desktop") as alice:
+        laptop, desktop = alice["laptop"], alice["desktop"]
+        laptop.engine._screen = Wishes(laptop.id)
+        session = alice.create("laptop")
+        Work(alice, "laptop", session, Memory(20)).step()
+        alice.link("laptop", "desktop")
+        assert alice.pump()
+        assert not spread(alice, "laptop", session).reached[0].kept_back
+        with laptop.store.transaction():  # As it comes with the shared document.
+            registry.opened(laptop.store).wish(session, desktop.id, False)
+        alice.do("laptop", lambda engine: engine.rescreened())
+        assert spread(alice, "laptop", session).reached[0].kept_back
 
 
 def test_who_is_put_out_is_in_no_list_any_more_and_comes_back_in_its_place(tmp_path: Path) -> None:

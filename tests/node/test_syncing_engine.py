@@ -757,6 +757,63 @@ def test_what_looks_like_a_credential_from_the_first_word_on_never_goes_unasked(
         assert desktop.store.sessions() == [other], "and what is not suspicious does"
 
 
+def test_what_looks_like_a_credential_only_later_holds_a_session_from_each_device_that_does_not_have_it_yet(
+    tmp_path: Path,
+) -> None:
+    with person(tmp_path, "laptop", "desktop", "tower") as alice:
+        laptop, desktop, tower = alice["laptop"], alice["desktop"], alice["tower"]
+        wishes = laptop.engine._screen = Wishes(laptop.id)
+        session = alice.create("laptop")
+        work = Work(alice, "laptop", session, Memory(5))
+        work.step()
+        alice.link("laptop", "desktop")
+        assert alice.pump() and desktop.store.sessions() == [session]
+        alice.do("laptop", lambda engine: engine.looked())
+        assert not wishes.leaves_out(laptop.store, tower.id, session), "nothing was found so far"
+        with laptop.store.transaction():
+            assert findings.of_text(laptop.store, session, 1, b"AKIA" + b"QWERTYUIOPASDFGH" + b" aws_secret")
+            work.step(tell=False)
+        alice.noticed("laptop", session)
+        alice.link("laptop", "tower")
+        assert alice.pump()
+        assert tower.store.sessions() == [] and list(wishes.held()) == [(session, tower.id)]
+        same(alice, session, "laptop", "desktop")
+        alice.cut("tower")
+        for one in range(3):
+            work.step(said=bytes([one]))
+        alice.link("laptop", "tower")
+        assert alice.pump() and tower.store.sessions() == []
+        wishes.follow(laptop.store, session, tower.id, True)
+        alice.do("laptop", lambda engine: engine.rescreened())
+        alice.do("tower", lambda engine: engine.woke())
+        assert alice.pump()
+        same(alice, session, "laptop", "tower")
+
+
+def test_what_looks_like_a_credential_while_a_session_is_on_its_way_holds_what_did_not_go_yet(tmp_path: Path) -> None:
+    with person(tmp_path, "laptop", "desktop") as alice:
+        laptop, desktop = alice["laptop"], alice["desktop"]
+        wishes = laptop.engine._screen = Wishes(laptop.id)
+        session = alice.create("laptop")
+        work = Work(alice, "laptop", session, Memory(200))
+        work.step()
+        alice.link("laptop", "desktop")
+        assert not alice.pump(until=lambda: bool(laptop.engine._serving._queues[desktop.id])), "content is asked for"
+        with laptop.store.transaction():
+            assert findings.of_text(laptop.store, session, 1, b"AKIA" + b"QWERTYUIOPASDFGH" + b" aws_secret")
+            work.step(tell=False)
+        alice.noticed("laptop", session)
+        assert alice.pump()
+        assert not desktop.store.checkpoint_ids(session) and list(wishes.held()) == [(session, desktop.id)]
+        work.step()
+        assert alice.pump() and not desktop.store.checkpoint_ids(session), "nor does it go with its next step"
+        wishes.follow(laptop.store, session, desktop.id, True)
+        alice.do("laptop", lambda engine: engine.rescreened())
+        alice.do("desktop", lambda engine: engine.woke())
+        assert alice.pump()
+        same(alice, session, "laptop", "desktop")
+
+
 def test_a_fork_arrives_whole_also_where_what_it_was_forked_from_does_not(tmp_path: Path) -> None:
     with person(tmp_path, "laptop", "desktop") as alice:
         laptop, desktop = alice["laptop"], alice["desktop"]

@@ -298,8 +298,9 @@ class Engine:
     def rescreened(self) -> Out:
         """What peers are to have may be another than before."""
         out = Out()
-        for peer in list(self.machine.peers):
+        for peer, one in list(self.machine.peers.items()):
             left_out = self._left_out(peer)
+            self.freshness.touched(one.left_out ^ left_out)
             out.join(self._happens(happenings.Allowed(peer=peer, left_out=left_out)))
         return out
 
@@ -309,7 +310,7 @@ class Engine:
         return self._screen.left_out(self.store, peer, self._held.index.revisions)
 
     def _screen_one(self, session: SessionId) -> None:
-        """Before a session goes to a peer the first time, look whether it may."""
+        """Before a session goes to a peer the first time, and until all of that went, look whether it may."""
         for peer, one in self.machine.peers.items():
             if self._screen is not None and self._screen.leaves_out(self.store, peer, session):
                 one.left_out |= {session}

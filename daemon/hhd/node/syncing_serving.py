@@ -178,7 +178,10 @@ class Serving:
         talk, held = self._talk, self._held
         while queue:
             session, what, name, offset = queue[0]
-            if talk.machine.peers[peer].sealed:
+            one = talk.machine.peers[peer]
+            if session in one.left_out:  # Since it was asked for: it is kept back from the peer now.
+                raw = None
+            elif one.sealed:
                 what, raw = held.sealed.raw(name, letter=what == MODULE) or (what, None)
             elif (
                 offset == 0

@@ -139,6 +139,7 @@ class Wishes:
             document = registry.opened(store)
             for one in sessions:
                 document.wish(one, device, follow)
+                store.freshness.kept_back(one, device, not follow)
         return len(sessions)
 
     def is_current(self) -> bool:

@@ -160,6 +160,18 @@ class Freshness:
         count, places = self._now()
         self._sessions.put(session, self.encoded(fresh, count, places))
 
+    def kept_back(self, session: SessionId, device: DeviceId, kept_back: bool) -> None:
+        """A person said whether a session is kept back from a device, which may be away: lists say so from now on.
+
+        In the caller's transaction if there is one.
+        """
+        place = self.places().get(device)
+        fresh = self.of(session)
+        if place is None or fresh.reached.get(place, _NONE).kept_back == kept_back:
+            return
+        now = fresh.reached.get(place, _NONE)._replace(kept_back=kept_back, level=b"")
+        self.put(session, fresh._replace(reached={**fresh.reached, place: now}))
+
     @staticmethod
     def encoded(fresh: Fresh, count: int, places: Mapping[DeviceId, int]) -> bytes:
         """Return the value for the rows: what all devices of a counted set have, which is read fast; then all of it."""
