@@ -19,6 +19,7 @@ from hhd.node.syncing_out import Out
 from hhd.store.check import Check
 from hhd.store.errors import BusyError, DamagedStoreError, FullStoreError
 from hhd.store.store import Store
+from hhd_protocol.fencing import Resolved
 from hhd_protocol.ids import CheckpointId, SessionId
 from hhd_protocol.sync import decode_message, encode_message
 from hhd_protocol.sync.messages import Absent, Acknowledge, Keys, Rebuild, Statements, Want
@@ -405,3 +406,18 @@ def test_a_device_that_is_slower_than_a_busy_session_catches_up_and_stays_so(tmp
         assert alice.pump()
         same(alice, session, "laptop", "desktop")
         assert not Check(alice["desktop"].store).run().findings
+
+
+def test_a_step_that_comes_is_not_judged_with_all_that_came_before(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    with person(tmp_path, "laptop", "desktop") as alice:
+        busy = Busy(alice)
+        judged: list[Resolved] = []
+        sort = Resolved._sorted
+        monkeypatch.setattr(Resolved, "_sorted", lambda one: judged.append(one) or sort(one))
+        busy.hears(busy.said[0])
+        busy.hears(*busy.said[1:])
+        assert busy.here() == busy.made and judged == []
+        busy.alice["desktop"].engine.intake.forget()
+        assert busy.alice["desktop"].engine.intake.view(busy.session).main == busy.made[-1] and len(judged) == 1

@@ -194,8 +194,10 @@ class Intake:
     ) -> tuple[Taken, Known | None]:
         store = self._store
         token_before, held_before = before.view.token, before.view.held
-        fresh = [one for one in signed if one.id not in before.statements]
-        fresh = self._outliving.along(session, before.statements, fresh)
+        known = before.statements  # Asked once it has grown, `before` would judge all of the session anew.
+        again = [one for one in signed if one.id in known and isinstance(one.body, CheckpointBody)]
+        fresh = [one for one in signed if one.id not in known]
+        fresh = self._outliving.along(session, known, fresh)
         now = before.plus(lineage.fact(one, True) for one in fresh)
         refused = {one.id for one in fresh if one.id in now.view.refused}
         self._outliving.forget(session, refused)
@@ -228,7 +230,6 @@ class Intake:
         held, let_go = now.view.held, held_before - now.view.held
         durable = [one.id for one in signed if one.id not in held | refused]
         whole = [id for id in made if id not in held]
-        again = [one for one in signed if one.id in before.statements and isinstance(one.body, CheckpointBody)]
         here_already = [*let_go, *(one.id for one in again if one.id not in held)]
         whole += [CheckpointId(id) for id in here_already if store.record(CheckpointId(id))]
         self._list(session, now.view, changed=bool(made))
