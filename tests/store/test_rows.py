@@ -137,6 +137,68 @@ def test_a_row_that_is_read_again_is_opened_again_only_where_it_changed(
         rows.get("t", b"", b"k")
 
 
+def test_within_a_moment_a_row_is_looked_up_once_and_is_what_it_is(store: Store) -> None:
+    rows, database = store.rows, store.database
+    asked: list[str] = []
+    first = database.first
+
+    def counted(statement: str, *values: object) -> tuple[object, ...] | None:
+        asked.append(statement)
+        return first(statement, *values)
+
+    database.first = counted  # type: ignore[method-assign]
+
+    def read(key: bytes) -> tuple[bytes | None, int]:
+        asked.clear()
+        found = [rows.get("t", b"", key) for _ in range(3)]
+        assert found == [found[0]] * 3
+        return found[0], len(asked)
+
+    rows.put("t", b"", b"k", b"one")
+    assert read(b"k") == (b"one", 3)  # Others may write in between.
+    with Store.open(store.folder, seed=SEED, limits=LIMITS) as other:
+        with store.snapshot():
+            assert (read(b"k"), read(b"none")) == ((b"one", 0), (None, 1))
+            other.rows.put("t", b"", b"k", b"two")
+            assert (read(b"k"), read(b"none")) == ((b"one", 0), (None, 0))
+        with store.snapshot():
+            assert (read(b"k"), read(b"none")) == ((b"two", 1), (None, 1))
+        with store.transaction():
+            assert (read(b"k"), read(b"none")) == ((b"two", 0), (None, 0))
+            rows.put("t", b"", b"k", b"three")
+            assert rows.add("t", b"", b"none", b"some") and not rows.add("t", b"", b"none", b"more")
+            assert (read(b"k"), read(b"none")[0]) == ((b"three", 0), b"some")
+            with pytest.raises(ZeroDivisionError), store.part():
+                rows.put("t", b"", b"k", b"never")
+                rows.delete("t", b"", b"none")
+                assert (read(b"k")[0], read(b"none")[0]) == (b"never", None)
+                raise ZeroDivisionError
+            assert (read(b"k")[0], read(b"none")[0]) == (b"three", b"some")
+            assert rows.delete("t", b"", b"none") and read(b"none")[0] is None
+        with pytest.raises(ZeroDivisionError), store.transaction():
+            rows.put("t", b"", b"k", b"never")
+            raise ZeroDivisionError
+        with store.transaction():
+            assert (read(b"k"), read(b"none")) == ((b"three", 1), (None, 1))
+            database.write("DELETE FROM rows WHERE name=?", rows.name("t", b"", b"k"))  # Past the rows, as damage is.
+            assert read(b"k") == (None, 1)
+        other.rows.put("t", b"", b"k", b"back")
+    assert read(b"k") == (b"back", 3)
+
+
+def test_what_is_remembered_of_rows_is_bounded_and_is_not_asked_by_a_check(store: Store) -> None:
+    rows = store.rows
+    with store.transaction():
+        for number in range(2 * rows_module.RECENT_ROWS):
+            rows.put("t", b"", b"%d" % number, bytes(number % 3 * rows_module.RECENT_BYTES_MAX))
+            assert len(rows._here) <= rows_module.RECENT_ROWS
+    with store.snapshot():
+        assert rows.get("t", b"", b"0") == b"" and rows._here
+        assert max(len(value or b"") for value in rows._here.values()) <= rows_module.RECENT_BYTES_MAX
+        with rows.remembering():
+            assert rows._now() == {}
+
+
 def test_lengths_are_padded_and_rows_do_not_swap(store: Store) -> None:
     with store.transaction():
         store.rows.put("t", b"", b"a", b"x")

@@ -61,6 +61,11 @@ class Database:
         """Called when a transaction was undone: what was read within it may never have been."""
         self.folder, self._connection, self._depth, self._pid = folder, connection, 0, os.getpid()
         self._changes: dict[int, list[int]] = {}
+        self.moment = 0
+        """While the file `is_still`: another number than before where what was read before may not be what is there."""
+        self.is_still = False
+        """Whether nobody else can change what is read now: within a transaction, and within a snapshot."""
+        self._version: object = None
         self.gate: Callable[[], AbstractContextManager[None]] = contextlib.nullcontext
         """Entered for as long as a transaction lasts. Where many processes write, SQLite lets whoever happens to ask at
         the right moment go first, and some never; what stands here lets them in one after the other."""
@@ -156,8 +161,21 @@ class Database:
             except BaseException:
                 self._inside.close()
                 raise
+            self._look()
             self._changes = {}
         self._depth += 1
+
+    def _look(self) -> None:
+        """From here on the file stays as it is, but for what is written here; see whether others wrote since."""
+        with contextlib.suppress(sqlite3.Error):  # Then nothing is still, and whoever reads meets what is wrong.
+            version = self._connection.execute("PRAGMA data_version").fetchone()
+            if version != self._version:
+                self.moment, self._version = self.moment + 1, version
+            self.is_still = True
+
+    def changed(self) -> None:
+        """What was read may not be what is there: something was undone, or written past who keeps what it read."""
+        self.moment += 1
 
     def leave(self, *, failed: bool) -> None:
         """End a part of a transaction; the outermost end makes all of it durable, or undoes it."""
@@ -174,10 +192,11 @@ class Database:
             failed = True
             raise
         finally:
-            self._depth = 0
+            self._depth, self.is_still = 0, False
             if failed:
                 with contextlib.suppress(sqlite3.Error):
                     self._connection.execute("ROLLBACK")
+                self.changed()
                 self.undone()
             self._inside.close()
 
@@ -199,6 +218,7 @@ class Database:
                     self._connection.execute("ROLLBACK TO part")
                     self._connection.execute("RELEASE part")
             self._changes = before
+            self.changed()
             self.undone()
             raise
         with translated(self.folder):
@@ -236,11 +256,13 @@ class Database:
         if self._depth or self._connection.in_transaction:
             yield
             return
-        with translated(self.folder):
-            self._connection.execute("BEGIN")
         try:
+            with translated(self.folder):
+                self._connection.execute("BEGIN")
+                self._look()
             yield
         finally:
+            self.is_still = False
             with contextlib.suppress(sqlite3.Error):
                 self._connection.execute("COMMIT")
 
@@ -271,6 +293,8 @@ class Database:
 
     def write(self, statement: str, *values: object) -> int:
         """Change something within a transaction; return how many rows changed."""
+        if " rows" in statement:
+            self.moment += 1
         assert self._depth and self._connection.in_transaction, "a write outside a transaction"
         with translated(self.folder):
             return self._connection.execute(statement, values).rowcount

@@ -29,8 +29,8 @@ REMEMBERED_BYTES_MAX = 32 * 1024 * 1024
 """What a check holds of the rows it opened: those of some 50,000 checkpoints."""
 
 RECENT_ROWS, RECENT_BYTES_MAX = 256, 2048
-"""Rows that were just read or set are not opened again while their sealed bytes are the same: a step reads each of a
-dozen three times. Larger values are not held."""
+"""Rows that were just read or set are not opened again while their sealed bytes are the same, nor looked up again while
+nobody can have changed them: a step reads each of a dozen three times. Larger values are not held."""
 
 NAMES_KEPT = 4096
 """Names of rows that were asked for."""
@@ -50,6 +50,9 @@ class Rows:
         self._name_key, self._seal_key = derive(local_key, "row-names"), derive(local_key, "rows")
         self._lengths: dict[tuple[str, bytes], int] = {}
         self._recent: dict[bytes, tuple[bytes, bytes]] = {}
+        self._here: dict[bytes, bytes | None] = {}
+        """Rows, and None for what is no row, as they are at the database's moment `_moment`."""
+        self._moment = -1
         self._remembered: dict[bytes, tuple[bytes, bytes]] = {}
         self._room = 0
         self.name = lru_cache(NAMES_KEPT)(self._name)
@@ -65,16 +68,47 @@ class Rows:
 
     def get(self, table: str, scope: bytes, key: bytes) -> bytes | None:
         """Return the value of a row, None if there is no such row; raises DamagedStoreError."""
-        name = self.name(table, scope, key)
+        name, here = self.name(table, scope, key), self._now()
+        if name in here:
+            return here[name]
         sealed = self._database.blob("SELECT sealed FROM rows WHERE name=?", name)
         if sealed is None:
+            self._note(name, None)
             return None
         known = self._recent.get(name)
         if known is not None and known[0] == sealed:
+            self._note(name, known[1])
             return known[1]
         value = self._opened(name, sealed, table)
         self._hold(name, sealed, value)
+        self._note(name, value)
         return value
+
+    def _now(self) -> dict[bytes, bytes | None]:
+        """What is known of rows at this moment; empty where others may be writing."""
+        database = self._database
+        if not database.is_still or self._room:  # A check reads what is there.
+            return {}
+        if self._moment != database.moment:
+            self._here.clear()
+            self._moment = database.moment
+        return self._here
+
+    def _note(self, name: bytes, value: bytes | None) -> None:
+        """Note what a row is at this moment, as it was just found, or set."""
+        if self._moment != self._database.moment or not self._database.is_still or self._room:
+            return
+        if value is None or len(value) <= RECENT_BYTES_MAX:
+            if len(self._here) >= RECENT_ROWS:
+                self._here.clear()
+            self._here[name] = value
+
+    def _write(self, statement: str, *values: object) -> int:
+        """Change rows; what is known of all others holds."""
+        self._now()
+        changed = self._database.write(statement, *values)
+        self._moment = self._database.moment
+        return changed
 
     def _hold(self, name: bytes, sealed: bytes, value: bytes) -> None:
         """Note what was just read or set: whoever reads the same bytes again need not open them."""
@@ -130,24 +164,29 @@ class Rows:
             name = self.name(table, scope, key)
             sealed = self._sealed(name, value)
             self._hold(name, sealed, value)
-            if not self._database.write("UPDATE rows SET sealed=? WHERE name=?", sealed, name):
-                self._database.write("INSERT INTO rows VALUES(?,?)", name, sealed)
+            self._here.pop(name, None)
+            if not self._write("UPDATE rows SET sealed=? WHERE name=?", sealed, name):
+                self._write("INSERT INTO rows VALUES(?,?)", name, sealed)
                 self._database.count(ROWS, name, 1)
+            self._note(name, value)
 
     def add(self, table: str, scope: bytes, key: bytes, value: bytes) -> bool:
         """Set a row if it is new and say whether it was."""
         with self._database.transaction():
             name = self.name(table, scope, key)
-            if not self._database.write("INSERT OR IGNORE INTO rows VALUES(?,?)", name, self._sealed(name, value)):
+            self._here.pop(name, None)
+            if not self._write("INSERT OR IGNORE INTO rows VALUES(?,?)", name, self._sealed(name, value)):
                 return False
             self._database.count(ROWS, name, 1)
+            self._note(name, value)
             return True
 
     def delete(self, table: str, scope: bytes, key: bytes) -> bool:
         """Remove a row and say whether there was one."""
         with self._database.transaction():
             name = self.name(table, scope, key)
-            if not self._database.write("DELETE FROM rows WHERE name=?", name):
+            self._here.pop(name, None)
+            if not self._write("DELETE FROM rows WHERE name=?", name):
                 return False
             self._database.count(ROWS, name, -1)
             return True
@@ -335,7 +374,12 @@ class Rows:
 
     def _has(self, table: str, scope: bytes, position: int) -> bool:
         name = self.name(table, scope, _number(position))
-        return self._database.first("SELECT 1 FROM rows WHERE name=?", name) is not None
+        if (here := self._now()) and name in here:
+            return here[name] is not None
+        found = self._database.first("SELECT 1 FROM rows WHERE name=?", name) is not None
+        if not found:
+            self._note(name, None)
+        return found
 
     def _sealed(self, name: bytes, value: bytes) -> bytes:
         nonce = self._random(NONCE_BYTES)
