@@ -322,10 +322,9 @@ class ControlService:
 
     def settle(self, name: str, effect: str | None, *, how: str, output: str = "") -> Decided:
         """Note what a person says of the effect that may have run; `how`: ran (with `output`), did-not-run or again."""
-        from hhd.effects.executor import HowSettled
-        from hhd.node.pending import effect_number
+        from hhd.node.pending import effect_number, how_settled
 
-        return self._pending(name).settle(effect_number(effect), HowSettled(how), output)
+        return self._pending(name).settle(effect_number(effect), how_settled(how), output)
 
     def asked(self, name: str, effect: str | None = None, *, folder: Path | None = None) -> Asked:
         """Return what a person would be asked before the effect that waits is run in `folder`."""

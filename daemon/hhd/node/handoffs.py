@@ -169,8 +169,7 @@ class Handoffs:
                 await self.turns.happen(going, event)
                 return moved(going, self._ways.names(going.peer))
         record = None
-        if len(transfer) == 32:
-            known = TransferId(bytes.fromhex(transfer))
+        if (known := _transfer(transfer)) is not None:
             record = await self._ways.read(lambda control: handoff_journal.last(control.store, known))
         if record is None or record.session != session:
             raise RefusedError(f"No handoff of session {short(session)} is under way.")
@@ -182,3 +181,12 @@ class Handoffs:
         target = control.me.id if to == "here" else handoff_steps.device_named(control.store, control.me, to)
         handoff_steps.insist_on_target(control.store, control.me, target)
         return session, target, handoff_steps.owner_of(control.store, control.me, session)
+
+
+def _transfer(name: str) -> TransferId | None:
+    """The handoff that has `name` as its whole id in hex; None where that is the id of none."""
+    try:
+        raw = bytes.fromhex(name)
+    except ValueError:
+        return None
+    return TransferId(raw) if len(raw) == len(TransferId(bytes(16))) else None

@@ -145,5 +145,14 @@ def effect_number(text: str | None) -> int | None:
     return int(digits)
 
 
+def how_settled(text: str) -> HowSettled:
+    """What a person may say of an effect that may have run; raises UsageError for anything else."""
+    try:
+        return HowSettled(text)
+    except ValueError:
+        words = ", ".join(one.value for one in HowSettled)
+        raise UsageError(f"What became of an effect is one of: {words}.") from None
+
+
 def _doubtful(entry: Entry) -> bool:
     return entry.state in (State.STARTED, State.UNCERTAIN) and kind_of(entry) is EffectKind.TOOL

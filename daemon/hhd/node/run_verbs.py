@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import asyncio
 import contextlib
+import os
 from collections.abc import AsyncGenerator, AsyncIterator
 from pathlib import Path
 from typing import TYPE_CHECKING
@@ -62,6 +63,7 @@ class RunVerbs:
         key: str | None = None,
     ) -> Begun:
         """As `hhd.node.runs.Runs.begin`."""
+        _insist_on_words(model, environment, key)
         self._workers.insist_on_going()
         around = None if environment is None else dict(environment)
 
@@ -90,6 +92,7 @@ class RunVerbs:
         key: str | None = None,
     ) -> Begun:
         """As `hhd.node.runs.Runs.go_on`."""
+        _insist_on_words(model, environment, key, settle)
         self._workers.insist_on_going()
         if head is None and (away := await self._away(name)) is not None:
             return await self._resumed_there(away, folder, model, settle)
@@ -295,6 +298,28 @@ class RunVerbs:
 
         await self._workers.noted.wait()
         return await self._workers.store.look(lambda control: naming.session(control.store, name))
+
+
+def _insist_on_words(
+    model: str | None,
+    environment: tuple[tuple[str, str], ...] | None,
+    key: str | None,
+    settle: tuple[str, str] | None = None,
+) -> None:
+    """Raise UsageError where no process could be given one of these: else it would fail in the middle, for no reason
+    that is told."""
+    if settle is not None:
+        from hhd.node.pending import how_settled
+
+        how_settled(settle[0])
+    try:
+        _ = (model or "").encode()
+        pairs = [os.fsencode(one) for pair in environment or () for one in pair]
+        sound = b"\0" not in b"".join([*pairs, os.fsencode(key or "")])
+    except UnicodeEncodeError:
+        sound = False
+    if not sound or not all(name and "=" not in name for name, _ in environment or ()):
+        raise UsageError("A model, a key or a variable has characters that none can have; nothing was changed.")
 
 
 def _absolute(model: str | None, folder: Path | None) -> str | None:

@@ -103,8 +103,8 @@ def _given(wanted: dict[str, Any], optional: frozenset[str], arguments: dict[Val
     try:
         found = mapping.arguments(plain, optional, arguments)
         for name in paths:
-            if (path := found.get(name)) is not None and not path.startswith("/"):
-                raise FormatError(f"the path {name} is not absolute")
+            if (path := found.get(name)) is not None and (not path.startswith("/") or "\0" in path):
+                raise FormatError(f"the path {name} is not absolute, or no path")
     except FormatError as error:
         raise RefusedError(
             f"The daemon that runs does not understand what it was asked ({error}), so it is not of this hhd's age; "
