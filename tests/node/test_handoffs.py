@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+import re
 import time
 from collections.abc import Iterator
 from pathlib import Path
@@ -84,6 +85,9 @@ def test_a_session_goes_there_and_back_and_its_command_runs_once_where_it_lands(
             await until(lambda: asking in home.sites["desktop"].started)
             folder = home.sites["desktop"].folder(asking)
             assert (folder / "notes").read_text() == "of the laptop\n"
+            assert re.fullmatch(r"repo-[0-9a-f]{12}", folder.name)
+            needs = handoff_admission.needs_of(desktop.store, asking, desktop.main(asking), None)
+            assert needs.folder == "repo", "or the name grows with each device that it comes to"
             assert owner(laptop, asking) == owner(desktop, asking) == desktop.me.id.hex()
             await until(lambda: stages(desktop, asking) == ["cleaned"] == stages(laptop, asking))
             back = await home.sites["desktop"].transfer(asking, "laptop")

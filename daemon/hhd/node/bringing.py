@@ -111,4 +111,4 @@ def _captured(store: Store, head: StatementId | None) -> Ref | None:
 
 
 def _called(folder: Path | None) -> str:
-    return "workspace" if folder is None else folder.name
+    return "workspace" if folder is None else here.called(folder)

@@ -88,7 +88,7 @@ def needs_of(store: Store, session: SessionId, head: CheckpointId, model: str | 
         tools=tuple(tools),
         model=None if chosen.startswith(SCRIPTED) else chosen[:HANDOFF_TEXT_BYTES_MAX],
         sandboxed=sandbox.program is not None,
-        folder="" if noted is None or noted.folder is None else noted.folder.name[:255],
+        folder="" if noted is None or noted.folder is None else here.called(noted.folder)[:255],
         remotes=tuple(one[:1024] for one in remotes[:HANDOFF_NAMES_MAX]),
         root=root,
         formats=tuple(f"{name} {version}" for name, version in FORMATS.items()),

@@ -6,9 +6,11 @@ person saw what it is, and agreed. That they said where it is to work is no such
 
 from __future__ import annotations
 
+import re
 from dataclasses import dataclass
 from pathlib import Path
 
+from hhd.base.paths import workspaces_folder
 from hhd.node.own import UNKNOWN
 from hhd.store.errors import DamagedStoreError
 from hhd.store.rows import decoded
@@ -17,6 +19,9 @@ from hhd_protocol.codec import encode
 from hhd_protocol.ids import SessionId
 
 _TABLE = "here"
+_ID_CHARS = 12
+_OURS = re.compile(rf"(.+)-[0-9a-f]{{{_ID_CHARS}}}", re.DOTALL)
+"""The name of a folder that hhd made: after what, and of which capture."""
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -50,6 +55,22 @@ def note(store: Store, session: SessionId, value: Note) -> None:
 def forget(store: Store, session: SessionId) -> None:
     """Remove the note of a session that is removed."""
     store.rows.delete(_TABLE, b"", session)
+
+
+def called(folder: Path) -> str:
+    """What a folder where a session works is called: of one that hhd made (`ours`), what that was named after.
+
+    So a name does not grow on its way from device to device.
+    """
+    name, made_here = folder.name, folder.parent in (workspaces_folder(), workspaces_folder().resolve())
+    while made_here and (after := _OURS.fullmatch(name)) is not None:
+        name = after[1]
+    return name
+
+
+def ours(folder: Path, capture: str) -> Path:
+    """The folder of hhd's in which a capture, by its id in hex, appears that does not go into `folder`."""
+    return workspaces_folder() / f"{called(folder)[:60] or 'workspace'}-{capture[:_ID_CHARS]}"
 
 
 def _text(folder: bytes) -> str:

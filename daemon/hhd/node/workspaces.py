@@ -14,7 +14,6 @@ from typing import TypedDict
 
 from hhd.base import log, passing
 from hhd.base.errors import RefusedError, UsageError
-from hhd.base.paths import workspaces_folder
 from hhd.base.text import visible, visible_bytes
 from hhd.identity.key import Identity
 from hhd.node import findings, here, naming, sessions, unfinished
@@ -290,7 +289,7 @@ class Workspaces:
             raise NotOurs(f"{visible(str(folder), one_line=True)} is left alone. {error}") from error
 
     def _ours(self, folder: Path, found: _Found) -> Path:
-        return workspaces_folder() / f"{folder.name[:60] or 'workspace'}-{found.id[:12]}"
+        return here.ours(folder, found.id)
 
     def _guess(self, found: _Found, wanted: Capture) -> Path:
         """Where a capture belongs here; raises UsageError that asks where hints do not decide."""
