@@ -14,7 +14,7 @@ from unittest import mock
 
 import pytest
 from tests.e2e.lab import call, needs_agent, says
-from tests.node.handing import House, Site, until
+from tests.node.handing import House, Site, house, until
 from tests.node.test_run import GLOB
 from tests.node.two import Device, brought, devices
 from tests.workspace.lab import repository
@@ -253,6 +253,28 @@ def test_a_folder_that_a_person_edited_is_left_alone_and_that_is_no_fault_of_hhd
     there, said = moved(both, session, lambda _: None)
     assert said.status == 0 and there == noted.folder and (there / "one").read_text() == "by hand\n"
     assert faults == [] and "handoff_folder_left_alone" in notes
+
+
+@pytest.mark.parametrize("edited", [False, True])
+def test_a_dry_run_says_that_the_files_will_not_be_in_a_folder_that_a_person_edited(
+    both: list[Device], session: SessionId, edited: bool
+) -> None:
+    noted = here.noted(both[1].store, session)
+    assert noted is not None and noted.folder is not None
+    if edited:
+        (noted.folder / "one").write_text("by hand\n")
+    before = whole(noted.folder)
+
+    async def go() -> tuple[Moved, Moved]:
+        async with house(both) as home:
+            (told,) = await home.sites["laptop"].transfer(session, "desktop", dry_run=True)
+            assert whole(noted.folder) == before, "nothing was done there"
+            return told, (await home.sites["laptop"].transfer(session, "desktop"))[-1]
+
+    told, done = asyncio.run(go())
+    elsewhere = [one for one in told.notes if "a new folder of hhd's" in one and str(noted.folder) in one]
+    assert bool(elsewhere) is edited and (f"into {noted.folder}" in told.sentence) is not edited, told
+    assert any(one.startswith("Its files are in ") for one in done.notes) is edited, "which is what came of it"
 
 
 def test_given_up_after_that_the_folder_is_byte_for_byte_as_it_was(both: list[Device], session: SessionId) -> None:

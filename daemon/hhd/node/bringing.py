@@ -36,6 +36,17 @@ def look(store: Store, me: Identity, session: SessionId, *, called: str = "") ->
     return Workspaces(store=store, me=me).look(session, ref, mapped, called=called or _called(mapped))
 
 
+def why_elsewhere(store: Store, me: Identity, session: SessionId) -> str:
+    """Why the files of `session`, as far as it is known here, would not appear in its folder here; "" where they would.
+
+    Raises UserError where it cannot be told what is there.
+    """
+    noted, ref = here.noted(store, session), _captured(store, sessions.view(store, me, session).main)
+    if ref is None or noted is None or noted.folder is None:
+        return ""
+    return Workspaces(store=store, me=me).why_elsewhere(session, ref, noted.folder)
+
+
 def ready(
     store: Store, me: Identity, session: SessionId, head: CheckpointId, *, called: str, looked: Looked | None
 ) -> Readied | None:

@@ -171,7 +171,7 @@ class Heard:
 
         def looked(control: ControlService) -> Fit:
             handoff_steps.insist_on_asker(control.store, control.me, peer)
-            return handoff_steps.fit(control.store, control.me, probe.session, probe.needs)
+            return handoff_steps.fit_closely(control.store, control.me, probe.session, probe.needs)
 
         said: Admit | RefuseOffer
         try:

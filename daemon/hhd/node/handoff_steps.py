@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING
 
 from hhd.base.errors import RefusedError
 from hhd.base.release import RELEASE
+from hhd.base.text import visible
 from hhd.identity.key import Identity
 from hhd.node import (
     denials,
@@ -112,6 +113,20 @@ def fit(store: Store, me: Identity, session: SessionId, needs: Needs) -> Fit:
     from hhd.node import handoff_admission
 
     return handoff_admission.look(store, me, session, needs)
+
+
+def fit_closely(store: Store, me: Identity, session: SessionId, needs: Needs) -> Fit:
+    """As `fit`, and with a look at the folder in which it works here: for who only asks, and moves nothing.
+
+    A folder of very many files takes a while to look at; a handoff does that beside all else, and says it at its end.
+    """
+    from hhd.node import bringing, handoff_admission
+
+    found = fit(store, me, session, needs)
+    if not (why := bringing.why_elsewhere(store, me, session)):
+        return found
+    note = f"its files will be in a new folder of hhd's there: {visible(why, one_line=True)}"
+    return handoff_admission.Fit(where="", notes=(*found.notes, note))
 
 
 def head_of(store: Store, me: Identity, session: SessionId) -> CheckpointId:

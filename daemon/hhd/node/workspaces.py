@@ -29,7 +29,7 @@ from hhd.workspace import identity
 from hhd.workspace.capture import capture
 from hhd.workspace.comparing import tree_of
 from hhd.workspace.errors import NotOurs, Unready
-from hhd.workspace.in_place import same_state
+from hhd.workspace.in_place import same_state, why_not
 from hhd.workspace.materialise import held, materialise, prepare
 from hhd.workspace.place import find
 from hhd.workspace.states import differences, state
@@ -180,6 +180,19 @@ class Workspaces:
         return Looked(
             folder=place, now=now, family=(last or found).family, last=None if last is None else last.reader.ref
         )
+
+    def why_elsewhere(self, session: SessionId, ref: Ref, folder: Path) -> str:
+        """Why `bring` would leave `folder` alone, "" where nothing speaks for that; it is only looked at."""
+        if not folder.is_dir():
+            return ""
+        found = self._of_session_at(session, ref)
+        place = _place(folder)
+        try:
+            last, now = self._seen(place, found)
+        except NotOurs as error:
+            return str(error)
+        problem = why_not(now, None if last is None else last.reader.capture(), found.reader.capture())
+        return "" if problem is None or not any(place.iterdir()) else f"{place} is left alone: {problem}"
 
     def ready(
         self, session: SessionId, ref: Ref, folder: Path | None, *, called: str, looked: Looked | None
