@@ -9,6 +9,7 @@ from pathlib import Path
 
 import pytest
 from hypothesis import HealthCheck, settings
+from tests import compiled
 
 # How long an example takes says how busy the machine is, and nothing of what is under test.
 settings.register_profile(
@@ -29,6 +30,14 @@ def _own_folders(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     for kind in ("CONFIG", "DATA", "CACHE", "WORKSPACES"):
         monkeypatch.setenv(f"HHD_{kind}_HOME", str(tmp_path / f"hhd-{kind.lower()}"))
     monkeypatch.delenv("XDG_RUNTIME_DIR", raising=False)
+
+
+@pytest.fixture(scope="session")
+def compiled_modules(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """A cache folder of one process, in which the agent is compiled."""
+    folder = tmp_path_factory.mktemp("compiled")
+    compiled.warm(folder)
+    return folder
 
 
 @pytest.fixture

@@ -20,11 +20,6 @@ pytestmark = needs_agent
 REPLIES = [says(call("bash", command="echo x >> runs; echo one")), says(text("One."))]
 
 
-@pytest.fixture(scope="module")
-def cache(tmp_path_factory: pytest.TempPathFactory) -> Path:
-    return tmp_path_factory.mktemp("cache")
-
-
 @dataclass
 class Desk:
     """A person at a terminal whose answers are prepared, and a session that waits for a yes."""
@@ -47,9 +42,9 @@ class Desk:
 
 @pytest.fixture
 def desk(
-    tmp_path: Path, cache: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+    tmp_path: Path, compiled_modules: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
 ) -> Iterator[Desk]:
-    monkeypatch.setenv("HHD_CACHE_HOME", str(cache))
+    monkeypatch.setenv("HHD_CACHE_HOME", str(compiled_modules))
     repo = tmp_path / "repo"
     repo.mkdir()
     made = Desk(repo=repo, model=script(tmp_path / "s.jsonl", REPLIES), capsys=capsys, answers=[])

@@ -117,13 +117,10 @@ SHOWS_NONE: Mapping[str, Call] = {
 CONVERSATIONS = ("run", "show", "resume", "capsule", "approve", "deny", "settle", "diff")
 
 
-@pytest.fixture(scope="module")
-def cache(tmp_path_factory: pytest.TempPathFactory) -> Path:
-    return tmp_path_factory.mktemp("cache")
-
-
 @pytest.fixture(scope="module", params=HOSTILE)
-def made_world(request: pytest.FixtureRequest, tmp_path_factory: pytest.TempPathFactory, cache: Path) -> World:
+def made_world(
+    request: pytest.FixtureRequest, tmp_path_factory: pytest.TempPathFactory, compiled_modules: Path
+) -> World:
     world = World(root=tmp_path_factory.mktemp("world"), text=HOSTILE[request.param])
     (world.root / "repo").mkdir()
     replies = [
@@ -132,7 +129,7 @@ def made_world(request: pytest.FixtureRequest, tmp_path_factory: pytest.TempPath
     ]
     world.model = script(world.root / "script.jsonl", replies)
     with pytest.MonkeyPatch.context() as patch:
-        for name, value in world.environ(cache).items():
+        for name, value in world.environ(compiled_modules).items():
             patch.setenv(name, value)
         patch.setattr("hhd.cli.keyboard.Keyboard.line", lambda self, prompt: None)
         prompt = world.text.replace("\0", "") + "\nand more"
@@ -166,8 +163,8 @@ def two_heads(store: Store, words: str) -> str:
 
 
 @pytest.fixture
-def world(made_world: World, cache: Path, monkeypatch: pytest.MonkeyPatch) -> World:
-    for name, value in made_world.environ(cache).items():
+def world(made_world: World, compiled_modules: Path, monkeypatch: pytest.MonkeyPatch) -> World:
+    for name, value in made_world.environ(compiled_modules).items():
         monkeypatch.setenv(name, value)
     monkeypatch.setattr("hhd.cli.keyboard.Keyboard.line", lambda self, prompt: None)
 

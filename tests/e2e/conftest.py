@@ -1,4 +1,4 @@
-"""Programs are compiled once for all tests of a process; a daemon that a test started is ended after it."""
+"""Programs are compiled once for all tests; a daemon that a test started is ended after it."""
 
 from __future__ import annotations
 
@@ -10,11 +10,6 @@ import pytest
 from tests.e2e.told import Told
 
 from hhd.base.locks import held
-
-
-@pytest.fixture(scope="session")
-def compiled_modules(tmp_path_factory: pytest.TempPathFactory) -> Path:
-    return tmp_path_factory.mktemp("compiled")
 
 
 @pytest.fixture(autouse=True)

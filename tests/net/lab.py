@@ -51,6 +51,7 @@ from pathlib import Path
 from typing import Any, TypeVar
 
 import pytest
+from tests import compiled
 
 T = TypeVar("T")
 TOP = Path(__file__).parents[2]
@@ -114,20 +115,9 @@ def in_memory(folder: Path) -> Iterator[Path]:
             subprocess.run(["umount", "--lazy", str(folder)], check=True)
 
 
-@functools.cache
-def _compiled() -> Path:
-    """A folder with the agent's machine code, made once for all labs of this process: it takes seconds."""
-    from hhd.node.programs import find
-    from hhd.runtime.compiled import load_compiled
-
-    folder = Path(tempfile.mkdtemp(prefix="hhd-lab-compiled-")) / "modules"
-    load_compiled(find("agent")[1], cache=folder)
-    return folder
-
-
 def warm(host: Host) -> None:
     """Let a host have run the agent before."""
-    shutil.copytree(_compiled(), host.folder / "cache" / "modules")
+    compiled.warm(host.folder / "cache")
 
 
 class Host:

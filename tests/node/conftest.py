@@ -1,15 +1,10 @@
-"""Programs are compiled once for all tests of a process, not once a test."""
+"""Programs are compiled once for all tests, not once a test."""
 
 from __future__ import annotations
 
 from pathlib import Path
 
 import pytest
-
-
-@pytest.fixture(scope="session")
-def compiled_modules(tmp_path_factory: pytest.TempPathFactory) -> Path:
-    return tmp_path_factory.mktemp("compiled")
 
 
 @pytest.fixture(autouse=True)
