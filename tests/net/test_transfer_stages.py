@@ -332,7 +332,7 @@ def struck(both: Two, side: Side, stage: Stage) -> Iterator[tuple[SessionId, sub
         until(lambda: halting.stopped(both.daemons[halted.name]) or telling.poll() in (3, 4), SECONDS)
         assert (halted.folder / "data" / halting.HALTED).exists()
     except AssertionError as error:
-        logs = [(host.folder / "daemon.log").read_text()[-4000:] for host in (both.laptop, both.desktop)]
+        logs = [host.hhd("logs", "-n", "60", check=False).stdout for host in (both.laptop, both.desktop)]
         raise AssertionError("\n".join([both.told(), halting.ended(telling), *logs])) from error
     yield session, telling
     telling.kill()
