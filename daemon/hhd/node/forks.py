@@ -9,6 +9,7 @@ import signal
 import socket
 import subprocess
 import sys
+from collections import deque
 from collections.abc import Callable
 from dataclasses import dataclass, field
 
@@ -93,7 +94,8 @@ class Forks:
         self._zygote: subprocess.Popen[bytes] | None = None
         self._asked: socket.socket | None = None
         self._turn = asyncio.Lock()
-        self._forked: asyncio.Future[int] | None = None
+        self._wished: deque[asyncio.Future[Worker]] = deque()
+        """Forks that were asked for and not reported yet, in their order; those too that nobody waits for any more."""
         self._workers: dict[int, Worker] = {}
         self._idle: asyncio.TimerHandle | None = None
 
@@ -105,9 +107,6 @@ class Forks:
     async def fork(self, *, with_model: bool) -> Worker:
         """Return a new worker, that waits for its first message; raises OSError where there can be none."""
         async with self._turn:
-            if self._idle is not None:
-                self._idle.cancel()
-                self._idle = None
             for last in (False, True):
                 try:
                     return await self._fork(with_model)
@@ -120,23 +119,27 @@ class Forks:
     async def _fork(self, with_model: bool) -> Worker:
         loop = asyncio.get_running_loop()
         asked = self._asked or self._begin()
+        self._stay()
         ours, theirs = socket.socketpair()
-        self._forked = loop.create_future()
         try:
             with theirs:
                 wish = pair.WITH_MODEL if with_model else pair.PLAIN
                 socket.send_fds(asked, [wish], [theirs.fileno()])
-            process = await self._forked
+            forked: asyncio.Future[Worker] = loop.create_future()
+            self._wished.append(forked)
+            worker = await forked
+            ours.setblocking(False)
+            await loop.connect_accepted_socket(lambda: worker, ours)
         except BaseException:
-            ours.close()
+            ours.close()  # One that was forked all the same notices, and ends.
             raise
-        worker = Worker(process)
-        with contextlib.suppress(OSError, AttributeError):
-            worker.handle = os.pidfd_open(process)
-        self._workers[process] = worker
-        ours.setblocking(False)
-        await loop.connect_accepted_socket(lambda: worker, ours)
         return worker
+
+    def _stay(self) -> None:
+        """The zygote is needed."""
+        if self._idle is not None:
+            self._idle.cancel()
+            self._idle = None
 
     def _begin(self) -> socket.socket:
         ours, theirs = socket.socketpair(socket.AF_UNIX, socket.SOCK_SEQPACKET)
@@ -164,11 +167,16 @@ class Forks:
             self._gone()
             return
         kind, process, status = pair.REPORT.unpack(report)
-        if kind == pair.FORKED and self._forked is not None and not self._forked.done():
-            self._forked.set_result(process)
-        elif kind == pair.ENDED and (worker := self._workers.pop(process, None)) is not None:
-            worker.status = status
-            if not self._workers:
+        if kind == pair.FORKED and self._wished:
+            worker = self._workers[process] = Worker(process)
+            with contextlib.suppress(OSError, AttributeError):
+                worker.handle = os.pidfd_open(process)
+            if not (forked := self._wished.popleft()).done():
+                forked.set_result(worker)
+        elif kind == pair.ENDED and (ended := self._workers.pop(process, None)) is not None:
+            ended.status = status
+            if not self._workers and not self._wished:
+                self._stay()
                 self._idle = asyncio.get_running_loop().call_later(IDLE_SECONDS, self._gone)
 
     def _gone(self) -> None:
@@ -177,8 +185,11 @@ class Forks:
             asyncio.get_running_loop().remove_reader(self._asked)
             self._asked.close()
             self._asked = None
-        if self._forked is not None and not self._forked.done():
-            self._forked.set_exception(OSError("the process that workers are forked from is gone"))
+        self._stay()
+        for forked in self._wished:
+            if not forked.done():
+                forked.set_exception(OSError("the process that workers are forked from is gone"))
+        self._wished.clear()
         if self._zygote is not None:
             self._zygote.poll()
             self._zygote = None
@@ -186,8 +197,6 @@ class Forks:
 
     def close(self) -> None:
         """Let go of all: workers pause, and the zygote ends after them."""
-        if self._idle is not None:
-            self._idle.cancel()
         for worker in list(self._workers.values()):
             worker.close()
         self._gone()
