@@ -24,6 +24,7 @@ VERSION = 1
 SESSION_BYTES, ID_BYTES, SHOWN_BYTES = 32, 16, 32
 POSITION_MAX = 2**53 - 1
 CHOICES = ("yes", "always", "no", "later")
+SETTLED = ("ran", "did-not-run", "again")
 
 WHYS = ("unknown", "elsewhere", "right", "full", "refused")
 """Why a home does not do what it is asked: there is no such session, or none for this device, which is not told apart;
@@ -113,6 +114,31 @@ class Keys:
     by: str
 
 
+# On a channel `settle`: asked
+
+
+@dataclass(frozen=True, kw_only=True)
+class Doubt:
+    """Which effect may have run, and waits for a word? `effect`: its number, None for the one that there is."""
+
+    id: bytes
+    session: bytes
+    effect: int | None
+
+
+@dataclass(frozen=True, kw_only=True)
+class Settle:
+    """A person's `word` on what became of `effect`, whose text, of the digest `shown`, they saw; `output`: of `ran`."""
+
+    id: bytes
+    session: bytes
+    effect: int
+    shown: bytes
+    word: str
+    output: str
+    by: str
+
+
 # On a channel `live`: answered
 
 
@@ -168,14 +194,40 @@ class Refused:
     exit: int
 
 
+# On a channel `settle`: answered
+
+
+@dataclass(frozen=True, kw_only=True)
+class Doubted:
+    """That effect, by its number, what kind it is, and its whole `text`."""
+
+    id: bytes
+    effect: int
+    op: str
+    text: str
+
+
+@dataclass(frozen=True, kw_only=True)
+class Settled:
+    """The word is noted."""
+
+    id: bytes
+    effect: int
+    op: str
+
+
 Ask = Say | Answer | Pause | Resume | Find
 Reply = Heard | Counted | Rested | Resumed | Found | Refused
-Message = Watch | live.Event | Over | Ask | Keys | Reply
+Asked = Ask | Doubt | Settle
+"""Whatever is asked of a session."""
+Answered = Reply | Doubted | Settled
+Message = Watch | live.Event | Over | Ask | Keys | Doubt | Settle | Reply | Doubted | Settled
 
 _KINDS: dict[str, type[Any]] = {
     kind.__name__.lower(): kind
     for kind in (
         Watch, Over, Say, Answer, Pause, Resume, Find, Keys, Heard, Counted, Rested, Resumed, Found, Refused,
+        Doubt, Settle, Doubted, Settled,
     )
 }  # fmt: skip
 KINDS = (*_KINDS, "event")
@@ -185,8 +237,19 @@ ASKS = (Say, Answer, Pause, Resume, Find)
 REPLIES = (Heard, Counted, Rested, Resumed, Found, Refused)
 
 _LENGTHS = {"session": SESSION_BYTES, "id": ID_BYTES, "shown": SHOWN_BYTES}
-_TEXTS = {"text": RELAY_TEXT_BYTES_MAX, "message": RELAY_TEXT_BYTES_MAX, "line": LIVE_LINE_BYTES_MAX}
-_WORDS = {"why": WHYS, "choice": CHOICES, "how": ("answer", "steering", "prompt"), "state": live.STATES}
+_TEXTS = {
+    "text": RELAY_TEXT_BYTES_MAX,
+    "message": RELAY_TEXT_BYTES_MAX,
+    "output": RELAY_TEXT_BYTES_MAX,
+    "line": LIVE_LINE_BYTES_MAX,
+}
+_WORDS = {
+    "why": WHYS,
+    "choice": CHOICES,
+    "how": ("answer", "steering", "prompt"),
+    "state": live.STATES,
+    "word": SETTLED,
+}
 
 
 def encode_message(message: Message) -> bytes:

@@ -28,6 +28,13 @@ MESSAGES: dict[str, relay.Message] = {
     "rested": relay.Rested(id=ID, state="paused", sentence="It is paused."),
     "resumed": relay.Resumed(id=ID, fresh=True),
     "found": relay.Found(id=ID, session=SESSION),
+    "doubt": relay.Doubt(id=ID, session=SESSION, effect=None),
+    "doubt of an effect by its number": relay.Doubt(id=ID, session=SESSION, effect=7),
+    "settle": relay.Settle(
+        id=ID, session=SESSION, effect=7, shown=bytes(range(32)), word="ran", output="done", by="pts/3"
+    ),
+    "doubted": relay.Doubted(id=ID, effect=7, op="tool", text="Run a command:\n    make test"),
+    "settled": relay.Settled(id=ID, effect=7, op="tool"),
     "refused": relay.Refused(id=ID, why="right", sentence="This device may not approve there.", exit=3),
 }
 

@@ -83,6 +83,7 @@ def _run(ready: Callable[[], None]) -> None:
         parts.append(handing)
         relays = relaying.part(workers, peers, syncs, handing)
         parts.append(relays)
+        verbs.elsewhere = relays
         looking += [sharing.look, relays.look_again]
         tending.noted.append(lambda: [syncs.trouble] if syncs.trouble else [])
         grouping.changed.append(peers.roll.refresh)

@@ -11,6 +11,7 @@ import click
 from hhd.app import sessions
 from hhd.base.dialogue import held, paged
 from hhd.base.errors import Exit, RefusedError
+from hhd.base.text import short
 from hhd.cli import telling
 from hhd.cli.keyboard import Keyboard
 from hhd.cli.paint import Paper
@@ -54,7 +55,12 @@ def decide(
         telling.as_object(done)
         return Exit.DONE
     name = telling.brief(done.session)
-    telling.lines([f"{name}: effect {done.effect} ({done.op}) is {done.word} here. Go on with: hhd resume {name}"])
+    if done.at:
+        at = short(done.at, telling.NOTE_CHARS)
+        said = f"effect {done.effect} is {done.word} on {at}, where it goes on. See it with: hhd attach {name}"
+    else:
+        said = f"effect {done.effect} ({done.op}) is {done.word} here. Go on with: hhd resume {name}"
+    telling.lines([f"{name}: {said}"])
     return Exit.DONE
 
 

@@ -22,6 +22,7 @@ def command(
 ) -> int:
     """Say no to what SESSION waits with: it is shown whole, and asked about.
 
-    The agent hears of it, and your MESSAGE, when the session goes on.
+    The agent hears of it, and your MESSAGE, when the session goes on: at once where it runs on another device, which
+    has to let this one approve.
     """
     return decide(session, effect, folder, shown, agreed=False, message=message, as_json=as_json)

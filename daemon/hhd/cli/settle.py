@@ -2,9 +2,12 @@
 
 from __future__ import annotations
 
+from hashlib import sha256
+
 import click
 
 from hhd.app import sessions
+from hhd.base.text import short
 from hhd.cli import going, telling
 from hhd.cli.telling import JSON, SESSION
 
@@ -19,18 +22,22 @@ from hhd.cli.telling import JSON, SESSION
 def command(session: str, effect: str | None, ran: str | None, did_not_run: bool, again: bool, as_json: bool) -> None:
     """Say what became of the EFFECT of SESSION that was begun and not heard of again.
 
-    EFFECT is its number; without it, the one that waits. Without a word, it is shown.
+    EFFECT is its number; without it, the one that waits. Without a word, it is shown. Of a session that another device
+    has, your word is noted there, if that lets this one approve.
     """
     word = going.word(ran, did_not_run, again)
     with sessions.control() as control:
-        if word is None:
-            text = control.uncertain(session, effect)
-            if as_json:
-                telling.as_object(text)
-                return
-            telling.lines([text.text, "Say what happened: --ran OUTPUT, --did-not-run or --again."])
+        found = control.uncertain(session, effect)
+        if word is None and as_json:
+            telling.as_object(found)
             return
-        done = control.settle(session, effect, how=word[0], output=word[1])
+        if not as_json:
+            telling.lines([found.text])
+        if word is None:
+            telling.lines(["Say what happened: --ran OUTPUT, --did-not-run or --again."])
+            return
+        shown = sha256(found.text.encode("utf-8", "surrogatepass")).hexdigest()
+        done = control.settle(found.session, str(found.effect), how=word[0], output=word[1], shown=shown)
     if as_json:
         telling.as_object(done)
         return
@@ -40,4 +47,5 @@ def command(session: str, effect: str | None, ran: str | None, did_not_run: bool
         "again": "is run again when the session goes on",
     }
     name = telling.brief(done.session)
-    telling.lines([f"{name}: effect {done.effect} ({done.op}) {said[done.word]}. Go on with: hhd resume {name}"])
+    there = f" on {short(done.at, telling.NOTE_CHARS)}" if done.at else ""
+    telling.lines([f"{name}: effect {done.effect} ({done.op}){there} {said[done.word]}. Go on with: hhd resume {name}"])

@@ -320,11 +320,14 @@ class ControlService:
 
         return self._pending(name).told(effect_number(effect))
 
-    def settle(self, name: str, effect: str | None, *, how: str, output: str = "") -> Decided:
-        """Note what a person says of the effect that may have run; `how`: ran (with `output`), did-not-run or again."""
+    def settle(self, name: str, effect: str | None, *, how: str, output: str = "", shown: str | None = None) -> Decided:
+        """Note what a person says of the effect that may have run; `how`: ran (with `output`), did-not-run or again.
+
+        `shown`: the digest of the text of it that they saw, None where their word is by itself.
+        """
         from hhd.node.pending import effect_number, how_settled
 
-        return self._pending(name).settle(effect_number(effect), how_settled(how), output)
+        return self._pending(name).settle(effect_number(effect), how_settled(how), output, shown=shown)
 
     def asked(self, name: str, effect: str | None = None, *, folder: Path | None = None) -> Asked:
         """Return what a person would be asked before the effect that waits is run in `folder`."""

@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterator
 from contextlib import contextmanager
 from dataclasses import dataclass
+from hashlib import sha256
 from pathlib import Path
 
 from hhd.base.errors import RefusedError, UsageError
@@ -37,13 +38,19 @@ class Pending:
     me: Identity
     session: SessionId
 
-    def settle(self, effect: int | None, how: HowSettled, output: str) -> Decided:
+    def settle(self, effect: int | None, how: HowSettled, output: str, *, shown: str | None = None) -> Decided:
         """Note a person's word on the effect that may have run; durable when this returns.
 
-        Raises RefusedError where nothing of the kind waits, or another than `effect`.
+        `shown`: SHA-256 in hex of the text that went to their screen, None where the word is by itself. Raises
+        RefusedError where nothing of the kind waits, or another than `effect`, or than what was shown.
         """
         with StoredSession(self.store, self.me, self.session) as one:
             entry = self._doubted(one, effect)
+            if shown is not None and digest_of(_text(entry)) != shown.lower():
+                raise RefusedError(
+                    f"What {self._name} waits with is not the text that was shown, so the word does not count; look at "
+                    "it again."
+                )
             if how is HowSettled.RAN:
                 journal = one.standing.journal
                 journal = journal.doubt() if entry.state is State.STARTED else journal
@@ -58,8 +65,7 @@ class Pending:
         """The effect that may have run; raises RefusedError where none waits that may."""
         with StoredSession(self.store, self.me, self.session) as one:
             entry = self._doubted(one, effect)
-            text = "\n".join(described(entry))
-        return Uncertain(session=self.session.hex(), effect=entry.index, op=entry.op, text=text)
+        return Uncertain(session=self.session.hex(), effect=entry.index, op=entry.op, text=_text(entry))
 
     def asked(self, effect: int | None, folder: Path | None) -> Asked:
         """What a person would be asked before the effect runs here, in `folder` or where the session last was at work.
@@ -152,6 +158,15 @@ def how_settled(text: str) -> HowSettled:
     except ValueError:
         words = ", ".join(one.value for one in HowSettled)
         raise UsageError(f"What became of an effect is one of: {words}.") from None
+
+
+def digest_of(text: str) -> str:
+    """What stands for a text that went to a screen: SHA-256 in hex."""
+    return sha256(text.encode("utf-8", "surrogatepass")).hexdigest()
+
+
+def _text(entry: Entry) -> str:
+    return "\n".join(described(entry))
 
 
 def _doubtful(entry: Entry) -> bool:

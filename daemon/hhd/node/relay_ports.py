@@ -2,10 +2,11 @@
 
 from __future__ import annotations
 
-from collections.abc import AsyncGenerator, Awaitable, Callable
+from collections.abc import AsyncGenerator, Awaitable, Callable, Mapping
 from dataclasses import dataclass
-from typing import Protocol
+from typing import Any, Protocol
 
+from hhd.node.answers.decided import Asked, Decided, Uncertain
 from hhd.node.answers.driven import Begun, Counted, Heard, Rested
 from hhd.transports.link import Channel, Link
 from hhd_protocol import live
@@ -66,6 +67,9 @@ class Elsewhere(Protocol):
 
     async def resume(self, away: Home) -> Begun:
         """Let it go on there."""
+
+    async def decide_of(self, away: Home, verb: str, given: Mapping[str, Any]) -> Asked | Decided | Uncertain:
+        """Look at what a session at another device waits with, or decide it: one of `DECIDING` (`hhd.node.remote`)."""
 
     async def keys(self, session: str, line: str, by: str) -> bool:
         """Show the others what is typed here; False where the session is watched nowhere else."""

@@ -15,6 +15,7 @@ from typing import Any, Protocol
 
 from hhd.base.errors import Exit, RefusedError, UserError
 from hhd.node.answers import driven
+from hhd.node.answers.decided import Decided, Uncertain
 from hhd.node.live import named
 from hhd.node.relay_homes import Homes, Standing
 from hhd.node.relay_pace import Pace
@@ -27,6 +28,7 @@ from hhd_protocol.limits import (
     RELAY_ASKS_PER_SECOND,
     RELAY_REMEMBERED_MAX,
     RELAY_SENTENCE_BYTES_MAX,
+    RELAY_TEXT_BYTES_MAX,
     RELAY_WATCHES_MAX,
 )
 
@@ -57,6 +59,12 @@ class Sessions(Protocol):
 
     async def go_on_here(self, session: SessionId) -> driven.Begun:
         """Let it go on."""
+
+    async def doubt_here(self, session: SessionId, effect: int | None) -> Uncertain:
+        """The effect of it that may have run."""
+
+    async def settle_here(self, session: SessionId, effect: int, shown: bytes, word: str, output: str) -> Decided:
+        """Note a word on that."""
 
     async def keys_here(self, session: SessionId, line: str, by: str) -> None:
         """Show what is typed."""
@@ -166,6 +174,19 @@ class Serving:
         with contextlib.suppress(LinkError):
             await channel.send(relay.encode_message(over))
 
+    # What may have run
+
+    async def settle(self, channel: Channel, link: Link) -> None:
+        """Serve a channel `settle`: one thing that is asked, and the answer to it; raises FormatError, LinkError."""
+        raw = await channel.receive()
+        if raw is None:
+            return
+        ask = relay.decode_message(raw)
+        if not isinstance(ask, relay.Doubt | relay.Settle):
+            raise FormatError("something else is asked than what may have run")
+        await self._pace(link.peer).turn()
+        await channel.send(relay.encode_message(await self._done(link.peer, ask)))
+
     # Asking
 
     async def live(self, channel: Channel, link: Link) -> None:
@@ -213,6 +234,7 @@ class Serving:
         future = answers[ask.id] = asyncio.get_running_loop().create_future()
         try:
             reply = await self._done(peer, ask)
+            assert isinstance(reply, relay.REPLIES)
         except BaseException:
             answers.pop(ask.id, None)
             future.cancel()
@@ -228,7 +250,7 @@ class Serving:
         for id in [id for id, one in answers.items() if one.done()][: max(0, len(answers) - RELAY_REMEMBERED_MAX + 1)]:
             del answers[id]
 
-    async def _done(self, peer: DeviceId, ask: relay.Ask) -> relay.Reply:
+    async def _done(self, peer: DeviceId, ask: relay.Asked) -> relay.Answered:
         try:
             if isinstance(ask, relay.Find):
                 found = await self._homes.find(peer, ask.name)
@@ -237,7 +259,7 @@ class Serving:
             standing = await self._homes.standing(peer, session)
             if standing.why:
                 return _refused(ask, standing.why)
-            if isinstance(ask, relay.Answer) and ask.choice != "later" and not standing.approves:
+            if _needs_right(ask) and not standing.approves:
                 raise RefusedError(
                     "This device may not approve there. To let it, say at the device where the session runs: "
                     f"hhd devices allow {standing.name} approve"
@@ -248,7 +270,7 @@ class Serving:
         except OSError as error:
             return _refused(ask, "refused", UserError(f"It could not be done there: {error.strerror or error}."))
 
-    async def _act(self, session: SessionId, ask: relay.Ask, standing: Standing) -> relay.Reply:
+    async def _act(self, session: SessionId, ask: relay.Asked, standing: Standing) -> relay.Answered:
         match ask:
             case relay.Say():
                 heard = await self._sessions.say_here(session, ask.text, _by(standing, ask.by))
@@ -263,7 +285,20 @@ class Serving:
                 return relay.Rested(id=ask.id, state=rested.state, sentence=_bounded(rested.sentence))
             case relay.Resume():
                 return relay.Resumed(id=ask.id, fresh=(await self._sessions.go_on_here(session)).fresh)
+            case relay.Doubt():
+                doubt = await self._sessions.doubt_here(session, ask.effect)
+                if len(doubt.text.encode("utf-8", "surrogatepass")) > RELAY_TEXT_BYTES_MAX:
+                    raise RefusedError("What it waits with is too long to be shown on another device; see it there.")
+                return relay.Doubted(id=ask.id, effect=doubt.effect, op=_bounded(doubt.op), text=doubt.text)
+            case relay.Settle():
+                done = await self._sessions.settle_here(session, ask.effect, ask.shown, ask.word, ask.output)
+                return relay.Settled(id=ask.id, effect=done.effect, op=_bounded(done.op))
         raise AssertionError("a name is found, and nothing is done to it")
+
+
+def _needs_right(ask: relay.Asked) -> bool:
+    """Whether an ask has something run here, or says what did: that takes the right to approve."""
+    return isinstance(ask, relay.Settle) or (isinstance(ask, relay.Answer) and ask.choice != "later")
 
 
 def _by(standing: Standing, by: str) -> str:
@@ -272,7 +307,7 @@ def _by(standing: Standing, by: str) -> str:
     return named(by if by == name or by.startswith(f"{name} ") else f"{name} {by}".strip())
 
 
-def _refused(ask: relay.Ask, why: str, error: UserError | None = None) -> relay.Refused:
+def _refused(ask: relay.Asked, why: str, error: UserError | None = None) -> relay.Refused:
     text = _SENTENCES[why] if error is None else str(error)
     return relay.Refused(id=ask.id, why=why, sentence=_bounded(text), exit=_exit(error))
 

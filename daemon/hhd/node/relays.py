@@ -15,7 +15,8 @@ from typing import Any
 
 from hhd.base import log
 from hhd.base.errors import RefusedError, UsageError, UserError
-from hhd.node import relay_asking, relay_viewing
+from hhd.node import relay_asking, relay_deciding, relay_viewing
+from hhd.node.answers.decided import Asked, Decided, Uncertain
 from hhd.node.answers.driven import Begun, Counted, Heard, Rested
 from hhd.node.lanes import Lanes
 from hhd.node.relay_asking import Asking
@@ -60,6 +61,7 @@ class Relays:
         """Whether this device keeps sessions: one that does not asks the others what a name means."""
         peers.serve(relay_asking.CHANNEL, self._serving.live)
         peers.serve(relay_viewing.CHANNEL, self._serving.watch)
+        peers.serve(relay_deciding.CHANNEL, self._serving.settle)
         peers.on_linked(self._attend)
         workers.elsewhere = self
 
@@ -280,6 +282,10 @@ class Relays:
             return await self._verbs.go_on(away.session.hex())
         assert isinstance(said, relay.Resumed)
         return Begun(session=away.session.hex(), fresh=said.fresh, at=away.name)
+
+    async def decide_of(self, away: Home, verb: str, given: Mapping[str, Any]) -> Asked | Decided | Uncertain:
+        """As `Elsewhere.decide_of`."""
+        return await relay_deciding.decided(self, away, verb, given)
 
     async def keys(self, session: str, line: str, by: str) -> bool:
         """As `Elsewhere.keys`."""

@@ -28,6 +28,8 @@ if TYPE_CHECKING:
 
 LOOKING = ("show", "heads", "diff", "uncertain", "asked", "removal", "takeable", "transfers")
 CHANGING = ("rename", "archive", "pick", "fork", "import_capsule", "settle", "decide", "remove", "take_over")
+DECIDING = ("uncertain", "settle", "asked", "decide")
+"""Those of them that go to the device where the session runs."""
 STREAMS = ("transcript", "log", "export")
 """Methods of `ControlService` by their kind, for both sides; each with the arguments it has here, in `Remote`. Who
 follows a log asks for it again."""
@@ -131,9 +133,9 @@ class Remote:
         """As `ControlService.uncertain`."""
         return self._ask(Uncertain, "uncertain", name=name, effect=effect)
 
-    def settle(self, name: str, effect: str | None, *, how: str, output: str = "") -> Decided:
+    def settle(self, name: str, effect: str | None, *, how: str, output: str = "", shown: str | None = None) -> Decided:
         """As `ControlService.settle`."""
-        return self._ask(Decided, "settle", name=name, effect=effect, how=how, output=output)
+        return self._ask(Decided, "settle", name=name, effect=effect, how=how, output=output, shown=shown)
 
     def asked(self, name: str, effect: str | None = None, *, folder: Path | None = None) -> Asked:
         """As `ControlService.asked`."""

@@ -13,6 +13,7 @@ from hhd.base import log
 from hhd.base.errors import RefusedError, UsageError, UserError
 from hhd.base.text import visible
 from hhd.node import held_back, pair
+from hhd.node.answers.decided import Decided, Uncertain
 from hhd.node.answers.driven import Begun, Counted, Heard, Rested
 from hhd.node.attached_stream import events_for
 from hhd.node.control import ControlService
@@ -118,8 +119,9 @@ class RunVerbs:
         """Let a session go on at the device that has it; nothing of this one goes along."""
         if settle is not None or folder is not None or model is not None:
             raise RefusedError(
-                f"Session {away.shown} is {away.name}'s to run, so its folder, its model, and a word on what may have "
-                f"run, are chosen there; nothing was changed. To have it here first: hhd transfer {away.shown} here"
+                f"Session {away.shown} is {away.name}'s to run, so its folder and its model are chosen there; nothing "
+                f"was changed. A word on what may have run: hhd settle {away.shown}. To have it here first: hhd "
+                f"transfer {away.shown} here"
             )
         assert self._workers.elsewhere is not None
         return await self._workers.elsewhere.resume(away)
@@ -262,6 +264,19 @@ class RunVerbs:
             await self._workers.store.change(lambda control: held_back.drop_session(control.store, session))
         except (UserError, OSError) as error:  # A full disk is no reason not to pause.
             log.fault("pause_not_kept", error, session=session.hex())
+
+    async def doubt_here(self, session: SessionId, effect: int | None) -> Uncertain:
+        """The effect of a session of this device that may have run; raises RefusedError where there is none."""
+        number = None if effect is None else str(effect)
+        return await self._workers.store.look(lambda control: control.uncertain(session.hex(), number))
+
+    async def settle_here(self, session: SessionId, effect: int, shown: bytes, word: str, output: str) -> Decided:
+        """Note a person's word on that effect, whose text of the digest `shown` they saw."""
+
+        def settle(control: ControlService) -> Decided:
+            return control.settle(session.hex(), str(effect), how=word, output=output, shown=shown.hex())
+
+        return await self._workers.store.change(settle)
 
     async def keys(self, name: str, line: str, by: str) -> bool:
         """As `hhd.node.runs.Runs.keys`."""

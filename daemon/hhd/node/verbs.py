@@ -17,7 +17,8 @@ from hhd.node.answers.made import Exported, Exporting
 from hhd.node.control import ControlService
 from hhd.node.lanes import Lanes
 from hhd.node.listed import Overview
-from hhd.node.remote import CHANGING, LOOKING, STREAMS, Remote
+from hhd.node.relay_ports import Elsewhere
+from hhd.node.remote import CHANGING, DECIDING, LOOKING, STREAMS, Remote
 from hhd.node.service import Verb
 from hhd_protocol.codec import Value
 from hhd_protocol.limits import CONTROL_PART_BYTES_MAX
@@ -37,6 +38,8 @@ class Verbs:
     def __init__(self, *, opened: Open, overview: Callable[[str, bool, bool], Overview], lanes: Lanes) -> None:
         self._opened, self._overview, self._lanes = opened, overview, lanes
         self._exports = 0
+        self.elsewhere: Elsewhere | None = None
+        """Sessions at other devices: what they wait with is decided there."""
 
     def verbs(self) -> dict[str, Verb]:
         """As `hhd.node.service.Part`: each has the arguments that it has in `Remote`."""
@@ -58,6 +61,11 @@ class Verbs:
         return await self._lanes.lists.do(lambda: self._overview(query, with_archived, exact).value())
 
     async def _plain(self, verb: str, /, **given: Any) -> Any:
+        if verb in DECIDING and self.elsewhere is not None:
+            away = await self.elsewhere.away(given["name"])
+            if away is not None:
+                return await self.elsewhere.decide_of(away, verb, given)
+
         def act() -> Any:
             with self._opened() as control:
                 return getattr(control, verb)(**given)

@@ -19,7 +19,8 @@ class Uncertain:
 class Asked:
     """A question about the effect that a session waits with: its whole text in `pages`, safe to print as it is.
 
-    `shown`: SHA-256, in hex, of the pages as UTF-8, one after another: what an answer has to bring along.
+    `shown`: SHA-256, in hex, of the pages as UTF-8, one after another: what an answer has to bring along. `op`: ""
+    where it is asked at another device, which does not say it.
     """
 
     session: str
@@ -31,9 +32,13 @@ class Asked:
 
 @dataclass(frozen=True, kw_only=True)
 class Decided:
-    """A person's word on an effect that was noted: ran, did-not-run, again, approved or denied."""
+    """A person's word on an effect that was noted: ran, did-not-run, again, approved or denied.
+
+    `at`: what the other device is called that noted it, where the session runs; "" for this one.
+    """
 
     session: str
     effect: int
     op: str
     word: str
+    at: str = ""
