@@ -447,6 +447,10 @@ GOSSIP_MESSAGE_BYTES_MAX = 2 * 1024 * 1024
 
 GOSSIP_ROUNDS_MAX = 16
 """Times that a peer asks on one link which records are here: once, and later ones are sent unasked."""
+
+CLOCK_BYTES_MAX = 32
+"""One message about clocks: two numbers."""
+
 HANDOFF_FILE_HEAD_BYTES_MAX = 256 * 1024 * 1024
 """What a release file says of a session beside its objects: half a million statements."""
 

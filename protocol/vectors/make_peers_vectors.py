@@ -5,7 +5,7 @@ from __future__ import annotations
 import json
 from pathlib import Path
 
-from hhd_protocol import gossip
+from hhd_protocol import clock, gossip
 from hhd_protocol.gossip import Gossip
 
 OURS, THEIRS = (b"a record", b"another one"), (b"a record", b"a third", b"a fourth")
@@ -29,6 +29,7 @@ if __name__ == "__main__":
             "message": b"0123456789ab".hex(),
             "parts": [part.hex() for part in gossip.parts(b"0123456789ab", bytes_max=7)],
         },
+        "clock": {"ask": clock.ASK.hex(), "told": {str(at): clock.encode_told(at).hex() for at in (0, 1796036445485)}},
         "parts of nothing": {"message": "", "parts": [part.hex() for part in gossip.parts(b"")]},
     }
     Path(__file__).with_name("peers.json").write_text(json.dumps(vectors, indent=1) + "\n")

@@ -40,6 +40,7 @@ def _run(ready: Callable[[], None]) -> None:
     from hhd.effects.login_shell import LoginShell
     from hhd.node import ancestry, beginning, daemon, logs, overview, services, starting, this_device
     from hhd.node.ancestry import Ancestry
+    from hhd.node.clocks import Clocks
     from hhd.node.grouping import Grouping
     from hhd.node.lanes import Lanes
     from hhd.node.service import Part
@@ -76,7 +77,7 @@ def _run(ready: Callable[[], None]) -> None:
     else:
         syncs = syncing.part(this_device.identity(), peers, workers)
         syncs.wished.append(sharing.look)
-        parts += [peers, meeting, sharing, syncs]
+        parts += [peers, meeting, sharing, syncs, Clocks(peers)]
         handing = handoffs.part(workers, peers, syncs, this_device.identity().id, lanes)
         syncs.fenced.append(handing.learned)
         peers.roll.on_change(handing.regrouped)

@@ -116,6 +116,11 @@ class Peers:
         """As `Links.coming`."""
         return await self._links.coming(device)
 
+    async def called(self) -> dict[DeviceId, str]:
+        """What the other members are called, as their person has it or as they said themselves."""
+        names = await self._lane.do(self._books.names)
+        return {device: names.get(device, "") or member.name for device, member in self.roll.others.items()}
+
     def serve(self, name: str, handler: Handler) -> None:
         """As `Links.serve`."""
         self._links.serve(name, handler)

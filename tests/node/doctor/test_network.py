@@ -43,17 +43,23 @@ class Silent(socket.socket):
 
 @pytest.mark.netns
 @pytest.mark.skipif(os.geteuid() != 0, reason="needs root")
-def test_an_interface_that_is_down_is_found_deaf_and_one_that_is_up_is_not(tmp_path: Path) -> None:
+def test_an_interface_that_is_down_is_found_deaf_and_so_is_one_without_ipv6(tmp_path: Path) -> None:
     """In a network of its own, with a real cable."""
     code = (
-        "from hhd.discovery.interfaces import Interface; from hhd.node.doctor import network\n"
-        "network.interfaces.usable = lambda: (Interface('v0', 2, ('10.9.8.7',)),)\n"
-        "print(network.multicast().state)"
+        "import socket; from hhd.discovery.interfaces import Interface; from hhd.node.doctor import network\n"
+        "one = Interface('v0', socket.if_nametoindex('v0'), ('10.9.8.7', 'fd00::7'))\n"
+        "network.interfaces.usable = lambda: (one,)\n"
+        "print(network.multicast().state, *(family for family in ('IPv4', 'IPv6') if network._deaf(one, family)))"
     )
     (tmp_path / "look.py").write_text(code)
     made = "ip link add v0 type veth peer name v1 && ip addr add 10.9.8.7/24 dev v0"
-    up = f"{made} && ip link set v0 up && ip link set v1 up"
-    for more, state in (("true", "ok"), ("ip link set v0 down", "broken")):
+    up = f"{made} && ip link set v0 up && ip link set v1 up && ip addr add fd00::7/64 dev v0 nodad"
+    for more, state in (
+        ("true", "ok"),
+        ("echo 1 > /proc/sys/net/ipv6/conf/v0/disable_ipv6", "warn IPv6"),
+        ("ip addr del 10.9.8.7/24 dev v0", "warn IPv4"),
+        ("ip link set v0 down", "broken IPv4 IPv6"),
+    ):
         script = f"{up} && {more} && {sys.executable} {tmp_path}/look.py"
         done = subprocess.run(["unshare", "-n", "sh", "-c", script], capture_output=True, text=True, timeout=60)
         if done.returncode:

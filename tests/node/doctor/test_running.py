@@ -17,6 +17,7 @@ from hhd.base.errors import RefusedError
 from hhd.base.paths import data_folder
 from hhd.cli import run
 from hhd.node import services, starting, units
+from hhd.node.answers.clocks import Clock
 from hhd.node.answers.health import Health
 from hhd.node.answers.status import Status
 from hhd.node.doctor import running, table
@@ -31,7 +32,7 @@ class Says:
     """A daemon that says of itself what it is told to."""
 
     def __init__(self, notes: tuple[str, ...] = ()) -> None:
-        self._health = Health(state="ok", notes=notes, hhd="1", process=1, since_ms=0)
+        self._health: object = Health(state="ok", notes=notes, hhd="1", process=1, since_ms=0)
 
     def __enter__(self) -> Says:
         return self
@@ -66,6 +67,23 @@ def test_a_daemon_that_does_not_answer_is_of_another_age_or_has_something_to_say
             monkeypatch.setattr(starting, "status", lambda _, status=status: status)
             link: Any = lambda notes=notes: Says(notes)  # noqa: E731
             assert running.daemon(link).state is state
+
+
+def test_clocks_of_other_devices_that_are_off_are_named_with_how_far(monkeypatch: pytest.MonkeyPatch) -> None:
+    assert running.clocks(nobody).state is State.OK
+
+    def found(**ahead: int | None) -> Any:
+        clocks = [Clock(device="abcd-efgh", name=name, ahead_ms=ms) for name, ms in ahead.items()]
+        link: Any = Says()
+        link._health = clocks
+        return running.clocks(lambda: link)
+
+    assert found().state is State.OK and found(desktop=None).state is State.OK
+    well = found(desktop=running.CLOCK_APART_MS, phone=-300, tower=None)
+    assert well.state is State.OK and "desktop, phone." in well.says and "tower" not in well.says
+    off = found(desktop=180_000, phone=-300, tower=-86_400_000)
+    assert off.state is State.WARN and off.fix
+    assert off.says == "desktop's clock is 3 minutes ahead of this one. tower's clock is 1 day behind this one."
 
 
 @pytest.fixture
@@ -109,7 +127,7 @@ def test_a_service_that_ends_with_the_last_logout(installed: Path) -> None:
 def test_each_look_is_in_the_table_once_and_has_a_way_out() -> None:
     wanted = {
         "key storage", "sandbox", "disk", "store", "multicast", "port", "firewall", "clock", "sleep", "model",
-        "clients", "linger", "socket",
+        "clients", "linger", "socket", "clocks",
     }  # fmt: skip
     assert wanted <= set(table.LOOKS)
     for _, found in table.findings(nobody):

@@ -10,13 +10,14 @@ import struct
 import subprocess
 import time
 from pathlib import Path
+from typing import Any
 
 from hhd.discovery import interfaces
 from hhd.discovery.interfaces import Interface
 from hhd.node.doctor.finding import Finding, broken, ok, warn
 from hhd.transports.sockets import PORT_DEFAULT as PORT
 
-GROUP = "224.0.0.251"
+GROUP, GROUP_6 = "224.0.0.251", "ff02::fb"
 """Of multicast DNS (RFC 6762); what is sent here goes to a port of our own, and leaves no machine."""
 SECONDS_MAX = 1.0
 RULES_BYTES_MAX = 4 * 1024 * 1024
@@ -30,16 +31,24 @@ def multicast() -> Finding:
             "No interface is up that can multicast, so devices do not find each other here.",
             "Connect to a network; or tell devices of one another: hhd peer add.",
         )
-    deaf = {one.name: why for one in usable if (why := _deaf(one))}
-    if len(deaf) == len(usable):
-        name, why = next(iter(deaf.items()))
+    tried = {(one.name, family): _deaf(one, family) for one in usable for family in _families(one)}
+    deaf = {f"{name} over {family}": why for (name, family), why in tried.items() if why}
+    if len(deaf) == len(tried):
+        where, why = next(iter(deaf.items()))
         return broken(
-            f"Multicast does not work on any interface ({name}: {why}).",
-            "Let UDP port 5353 to 224.0.0.251 through the firewall; or tell devices of one another: hhd peer add.",
+            f"Multicast does not work on any interface ({where}: {why}).",
+            f"Let UDP port 5353 to {GROUP} and {GROUP_6} through the firewall; or tell devices of one another: hhd "
+            "peer add.",
         )
     if deaf:
-        return warn(f"Multicast does not work on {', '.join(deaf)}.", "Devices on those networks are not found.")
-    return ok(f"It works on {', '.join(one.name for one in usable)}.")
+        lost = [one.name for one in usable if all(tried[one.name, family] for family in _families(one))]
+        return warn(
+            f"Multicast does not work on {', '.join(deaf)}.",
+            f"Devices on the network of {', '.join(lost)} are not found."
+            if lost
+            else "Devices are found by the other one; only those that have no other are not.",
+        )
+    return ok(f"It works on {', '.join(f'{name} over {family}' for name, family in tried)}.")
 
 
 def port() -> Finding:
@@ -77,23 +86,19 @@ def firewall() -> Finding:
     return ok("None was seen that drops what comes in.")
 
 
-def _deaf(interface: Interface) -> str:
+def _families(interface: Interface) -> list[str]:
+    """What an interface has addresses of, which discovery announces on."""
+    six = [":" in one for one in interface.addresses]
+    return [name for name, wanted in (("IPv4", False), ("IPv6", True)) if wanted in six]
+
+
+def _deaf(interface: Interface, family: str) -> str:
     """Why what is sent to the group on an interface is not heard there; empty where it is."""
-    address = next((one for one in interface.addresses if ":" not in one), None)
-    if address is None:
-        return ""  # Of IPv6 alone: joined by discovery itself, which says what came of it.
     token = os.urandom(16)
     with contextlib.ExitStack() as stack:
         try:
-            ears = stack.enter_context(socket.socket(socket.AF_INET, socket.SOCK_DGRAM))
-            ears.bind(("", 0))
-            membership = struct.pack("4s4s", socket.inet_aton(GROUP), socket.inet_aton(address))
-            ears.setsockopt(socket.IPPROTO_IP, socket.IP_ADD_MEMBERSHIP, membership)
-            mouth = stack.enter_context(socket.socket(socket.AF_INET, socket.SOCK_DGRAM))
-            mouth.setsockopt(socket.IPPROTO_IP, socket.IP_MULTICAST_IF, socket.inet_aton(address))
-            mouth.setsockopt(socket.IPPROTO_IP, socket.IP_MULTICAST_TTL, 0)  # It leaves no machine.
-            mouth.setsockopt(socket.IPPROTO_IP, socket.IP_MULTICAST_LOOP, 1)
-            mouth.sendto(token, (GROUP, ears.getsockname()[1]))
+            ears, mouth, group = (_over_4 if family == "IPv4" else _over_6)(interface, stack)
+            mouth.sendto(token, (*group[:1], ears.getsockname()[1], *group[1:]))
             end = time.monotonic() + SECONDS_MAX
             while (left := end - time.monotonic()) > 0:
                 ears.settimeout(left)
@@ -104,6 +109,36 @@ def _deaf(interface: Interface) -> str:
         except OSError as error:
             return error.strerror or str(error)
     return "what is sent is not heard"
+
+
+_Made = tuple[socket.socket, socket.socket, tuple[Any, ...]]
+"""What hears and what speaks on an interface, and to whom: an address without its port."""
+
+
+def _over_4(interface: Interface, stack: contextlib.ExitStack) -> _Made:
+    address = socket.inet_aton(next(one for one in interface.addresses if ":" not in one))
+    ears = stack.enter_context(socket.socket(socket.AF_INET, socket.SOCK_DGRAM))
+    ears.bind(("", 0))
+    membership = struct.pack("4s4s", socket.inet_aton(GROUP), address)
+    ears.setsockopt(socket.IPPROTO_IP, socket.IP_ADD_MEMBERSHIP, membership)
+    mouth = stack.enter_context(socket.socket(socket.AF_INET, socket.SOCK_DGRAM))
+    mouth.setsockopt(socket.IPPROTO_IP, socket.IP_MULTICAST_IF, address)
+    mouth.setsockopt(socket.IPPROTO_IP, socket.IP_MULTICAST_TTL, 0)  # It leaves no machine.
+    mouth.setsockopt(socket.IPPROTO_IP, socket.IP_MULTICAST_LOOP, 1)
+    return ears, mouth, (GROUP,)
+
+
+def _over_6(interface: Interface, stack: contextlib.ExitStack) -> _Made:
+    number = interface.number
+    ears = stack.enter_context(socket.socket(socket.AF_INET6, socket.SOCK_DGRAM))
+    ears.bind(("::", 0))
+    membership = struct.pack("@16sI", socket.inet_pton(socket.AF_INET6, GROUP_6), number)
+    ears.setsockopt(socket.IPPROTO_IPV6, socket.IPV6_JOIN_GROUP, membership)
+    mouth = stack.enter_context(socket.socket(socket.AF_INET6, socket.SOCK_DGRAM))
+    mouth.setsockopt(socket.IPPROTO_IPV6, socket.IPV6_MULTICAST_IF, number)
+    mouth.setsockopt(socket.IPPROTO_IPV6, socket.IPV6_MULTICAST_HOPS, 0)  # It leaves no machine.
+    mouth.setsockopt(socket.IPPROTO_IPV6, socket.IPV6_MULTICAST_LOOP, 1)
+    return ears, mouth, (GROUP_6, 0, number)
 
 
 def _is_on(name: str) -> bool:

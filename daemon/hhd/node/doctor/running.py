@@ -13,6 +13,7 @@ from hhd.base.release import RELEASE
 from hhd.control.address import LOCK_FILE
 from hhd.control.client import Connection
 from hhd.node import services, starting, units
+from hhd.node.answers.clocks import Clock
 from hhd.node.answers.health import Health
 from hhd.node.asking import Asking
 from hhd.node.doctor.finding import Finding, broken, ok, warn
@@ -41,6 +42,37 @@ def daemon(link: Link) -> Finding:
     if health.notes:
         return warn(" ".join(health.notes), "See hhd status and hhd logs.")
     return ok(f"It answers (process {found.process}).")
+
+
+def clocks(link: Link) -> Finding:
+    """Whether the clocks of the devices that are linked now show the same time as the one here."""
+    connection = link()
+    if connection is None:
+        return ok("No daemon runs, so other devices are not asked what time it is.")
+    with connection:
+        found = Asking(connection).ask("clocks", list[Clock], changes=False)
+    compared = {one.name or one.device[:9]: one.ahead_ms for one in found if one.ahead_ms is not None}
+    apart = {name: ahead for name, ahead in compared.items() if abs(ahead) > CLOCK_APART_MS}
+    if apart:
+        from hhd.node.relay_homes import span
+
+        said = [f"{name}'s clock is {span(abs(ahead))} {_to_here(ahead)} this one." for name, ahead in apart.items()]
+        return warn(
+            " ".join(said),
+            "Set the one that is wrong, as by: sudo timedatectl set-ntp true. No order rests on clocks, but ages that "
+            "are shown do.",
+        )
+    if not compared:
+        return ok("No other device is linked that says what time it is.")
+    return ok(f"Within {CLOCK_APART_MS // 1000} seconds of this one: {', '.join(compared)}.")
+
+
+CLOCK_APART_MS = 10_000
+"""What a device without a time service drifts in some weeks; one with it is within a second."""
+
+
+def _to_here(ahead_ms: int) -> str:
+    return "ahead of" if ahead_ms > 0 else "behind"
 
 
 def service(_: Link) -> Finding:

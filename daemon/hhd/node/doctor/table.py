@@ -25,6 +25,7 @@ LOOKS: Mapping[str, Look] = {
     "log": _plain(kept.log_of_daemon),
     "clock": _plain(kept.clock),
     "daemon": running.daemon,
+    "clocks": running.clocks,
     "service": running.service,
     "linger": running.linger,
     "sandbox": _plain(around.sandbox),
