@@ -69,15 +69,21 @@ def compress(content: Buffer, level: int = LEVEL) -> bytes:
 
 def decompress(frame: Buffer, *, bytes_max: int) -> bytes:
     """Return the content of one frame; raises FormatError, and TooLargeError before anything is allocated."""
+    size = frame_size(frame)
+    if size > bytes_max:
+        raise TooLargeError(f"a zstd frame of {size} bytes passes the bound of {bytes_max}")
+    return decompress_exactly(frame, size)
+
+
+def frame_size(frame: Buffer) -> int:
+    """Return how many bytes a frame says it holds; raises FormatError if it does not say."""
     try:
-        size = zstandard.frame_content_size(frame)
+        size: int = zstandard.frame_content_size(frame)
     except zstandard.ZstdError as error:
         raise FormatError("the bytes are not a zstd frame") from error
     if size < 0:
         raise FormatError("a zstd frame does not name its size")
-    if size > bytes_max:
-        raise TooLargeError(f"a zstd frame of {size} bytes passes the bound of {bytes_max}")
-    return decompress_exactly(frame, size)
+    return size
 
 
 def decompress_exactly(frame: Buffer, size: int, using: Decompressor | None = None) -> bytes:

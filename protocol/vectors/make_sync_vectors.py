@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import hashlib
 import json
+from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
@@ -111,6 +112,38 @@ def example_object() -> tuple[recipe.Recipe, bytes, list[bytes], list[bytes]]:
     return recipe.make(ref, nonce=bytes(range(24)), segments=segments, old=old, new=new), raw, old, base
 
 
+def example_places(image: Ref) -> dict[int, tuple[Ref, int]]:
+    """Return where the pages of the image before are: most in one object, some in steps of their own."""
+    assert image.name == digest("before")
+    owners = [Ref(name=ObjectName(digest(f"owner {number}")), epoch=EPOCH) for number in range(4)]
+    places = {page: (owners[0], page) for page in range(1, 300)}
+    return places | {page: (owners[1 + page % 3], page // 3) for page in range(9, 60)}
+
+
+def example_list() -> tuple[recipe.Recipe, bytes, list[bytes], list[bytes]]:
+    """Return the recipe of a step whose list stands alone, that object, its pages as they were, and their bases."""
+    step, _, old, base = example_object()
+    before = Ref(name=ObjectName(digest("before")), epoch=EPOCH)
+    new = [page[:200] + b"newer" + page[205:] for page in old]
+    frames = encode_frames(new, 256, [compressor(b"".join(base), len(new) * 4096)])
+    listed = {page: place for page, place in example_places(before).items() if page not in step.opened().pages}
+    refs = list(dict.fromkeys([listed[10][0], listed[11][0], *(listed[page][0] for page in sorted(listed))]))
+    head = replace(
+        step.opened(),
+        parent=None,
+        refs=refs,
+        frames=[len(frame) for frame in frames],
+        given=sorted(listed),
+        given_objects=[refs.index(listed[page][0]) + 1 for page in sorted(listed)],
+        given_slots=[listed[page][1] for page in sorted(listed)],
+    )
+    segments = [encode_head(head), *segments_of(frames, 1)]
+    raw = seal_object(KEY, bytes(range(24)), segments)
+    ref = Ref(name=object_name(raw), epoch=EPOCH)
+    made = recipe.make(ref, nonce=bytes(range(24)), segments=segments, old=old, new=new, before=before)
+    return made, raw, old, base
+
+
 def example_era() -> tuple[recipe.Recipe, bytes, list[bytes]]:
     """Return the recipe of an image that begins an era, that object, and its pages in the image before."""
     old = [bytes([n]) * 2048 + digest(f"base {n}") * 64 for n in range(3)] + [b""]
@@ -152,6 +185,7 @@ def vectors() -> dict[str, Any]:
     letter, sealed = example_letter()
     made, raw, _, _ = example_object()
     era, whole, _ = example_era()
+    alone, with_list, _, _ = example_list()
     return {
         "messages": [{"name": type(one).__name__, "message": encode_message(one).hex()} for one in MESSAGES],
         "frontier": {
@@ -183,9 +217,15 @@ def vectors() -> dict[str, Any]:
         },
         "recipe of an era": {
             "key": KEY.hex(),
-            "recipe": recipe.seal_recipe(era, KEY, bytes(24)).hex(),
+            "recipe": recipe.seal_recipe(era, KEY, bytes(24), example_places).hex(),
             "name": era.ref.name.hex(),
             "bytes": len(whole),
+        },
+        "recipe of a list": {
+            "key": KEY.hex(),
+            "recipe": recipe.seal_recipe(alone, KEY, bytes(24), example_places).hex(),
+            "name": alone.ref.name.hex(),
+            "bytes": len(with_list),
         },
     }
 

@@ -63,6 +63,37 @@ def test_an_era_costs_what_changed_and_is_byte_equal_at_both(tmp_path: Path, mon
         assert not Check(alice["desktop"].store).run().findings
 
 
+def test_a_list_written_anew_costs_little_and_is_byte_equal_at_both(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(image_writer, "LIST_STEPS_MIN", 7)
+    monkeypatch.setattr(image_writer, "LIST_STEPS_MAX", 7)
+    with person(tmp_path, "laptop", "desktop") as alice:
+        session = alice.create("laptop")
+        work = Work(alice, "laptop", session, Memory(1500))
+        alice.link("laptop", "desktop")
+        work.step(list(work.memory.pages))
+        assert alice.pump()
+        store, found = alice["laptop"].store, 0
+        reader = store.reader(store.session(session).family)
+        for step in range(16):
+            few = range(20) if step % 2 else range(100 + 20 * step, 120 + 20 * step)
+            rewrite(work.memory, few)
+            alice.seen.clear()
+            made = store.checkpoint(work.step(list(few)))
+            assert alice.pump() and made.payload.image is not None
+            head = reader.open(made.payload.image).head
+            if head.parent is None and head.bases:
+                found += 1
+                assert len(head.given) == 1480 and store.objects.size(made.payload.image.name) > 6_000
+                assert sum(map(len, alice.seen)) < 6_000, "20 pages of which 200 bytes are new"
+            for name in made.objects:
+                assert store.objects.raw(name) == alice["desktop"].store.objects.raw(name)
+        assert found == 2
+        assert flat(Line(alice["desktop"].store, session, made.id).snapshot()) == work.memory.pages
+        assert not Check(alice["desktop"].store).run().findings
+
+
 def test_nothing_is_decoded_for_a_recipe_where_no_page_is_nearer_to_its_parent(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:

@@ -17,7 +17,7 @@ from hhd_protocol.compression import compress
 from hhd_protocol.errors import FormatError
 from hhd_protocol.images import ImageHead, encode_head
 from hhd_protocol.objects import SealedObject, object_name, seal_object
-from hhd_protocol.sync import recipe
+from hhd_protocol.sync import lists, recipe
 from hhd_protocol.sync.letters import letter_name, open_letter, seal_letter
 from hhd_protocol.sync.messages import OBJECT, Part
 from hhd_protocol.sync.parts import Parts
@@ -66,9 +66,9 @@ def test_a_recipe_makes_the_object_byte_for_byte() -> None:
 
 def test_a_recipe_makes_an_image_that_begins_an_era_out_of_the_one_before() -> None:
     made, raw, old = MADE.example_era()
-    sealed = recipe.seal_recipe(made, MADE.KEY, bytes(24))
+    sealed = recipe.seal_recipe(made, MADE.KEY, bytes(24), MADE.example_places)
     assert sealed.hex() == VECTORS["recipe of an era"]["recipe"]
-    again = recipe.open_recipe(sealed, made.ref.name, MADE.KEY)
+    again = recipe.open_recipe(sealed, made.ref.name, MADE.KEY, MADE.example_places)
     assert again == made and again.image() == made.before
     remade = recipe.remake(again, MADE.KEY, old=old, base=never)
     assert remade is not None and remade.raw == raw and remade.frames is not None
@@ -78,11 +78,84 @@ def test_a_recipe_makes_an_image_that_begins_an_era_out_of_the_one_before() -> N
     step, _, _, _ = MADE.example_object()
     with pytest.raises(FormatError):  # Where a parent is named, nobody says another one.
         replace(step, before=made.before).opened()
-    short = encode([2, made.nonce, made.head, made.digest, list(made.changes), b"short", MADE.EPOCH])
-    nonce = bytes(24)
-    damaged = MADE.EPOCH + nonce + crypto.seal(crypto.derive(MADE.KEY, "recipe"), nonce, short, ad=made.ref.name)
     with pytest.raises(FormatError):
-        recipe.open_recipe(damaged, made.ref.name, MADE.KEY)
+        recipe.open_recipe(sealed, made.ref.name, MADE.KEY)
+
+
+def test_a_list_that_stands_alone_goes_as_what_is_new_in_it() -> None:
+    made, raw, old, base = MADE.example_list()
+    sealed = recipe.seal_recipe(made, MADE.KEY, bytes(24), MADE.example_places)
+    assert sealed.hex() == VECTORS["recipe of a list"]["recipe"]
+    assert len(sealed) < len(made.head), "the head alone has a place for each of 300 pages"
+    again = recipe.open_recipe(sealed, made.ref.name, MADE.KEY, MADE.example_places)
+    assert again == made
+    remade = recipe.remake(again, MADE.KEY, old=old, base=lambda _, slot: base[slot])
+    assert remade is not None and remade.raw == raw
+    for other in ({}, {1: (made.ref, 0)}, MADE.example_places(made.before) | {2: (made.ref, 7)}):
+        try:
+            wrong = recipe.open_recipe(sealed, made.ref.name, MADE.KEY, lambda _, other=other: other)  # type: ignore[misc]
+            assert recipe.remake(wrong, MADE.KEY, old=old, base=lambda _, slot: base[slot]) is None
+        except FormatError:
+            continue
+
+
+def sealed_as(name: bytes, *fields: Any) -> bytes:
+    """What a full member that means harm can say: it has the key."""
+    nonce = bytes(24)
+    sealed: bytes = crypto.seal(crypto.derive(MADE.KEY, "recipe"), nonce, encode(list(fields)), ad=name)
+    return MADE.EPOCH + nonce + sealed  # type: ignore[no-any-return]
+
+
+def test_a_list_that_its_sender_made_up_is_refused_before_it_takes_memory(monkeypatch: pytest.MonkeyPatch) -> None:
+    made, _, _, _ = MADE.example_list()
+    name, before = made.ref.name, made.before
+    told = lists.tell(made.opened(), made.head, MADE.example_places(before))
+    good: list[Any] = [
+        3,
+        made.nonce,
+        b"\x01\x01\x03\x05",
+        b"\x01\x01\x02",
+        told.frame,
+        made.digest,
+        [b""],
+        before.name,
+        before.epoch,
+    ]
+    assert (told.own, told.first) == ((1, 4, 9), (1, 2))
+    assert recipe.open_recipe(sealed_as(name, *good), name, MADE.KEY, MADE.example_places).head == made.head
+    monkeypatch.setattr(lists, "decompress_exactly", never)
+    size = lists.OBJECT_HEAD_BYTES_MAX + 1
+    bomb = compress(bytes(size))
+    for at, wrong in (
+        (0, 2), (1, b"short"), (2, b"\x01"), (2, b"\x04" + b"\xff" * 8), (2, 7), (3, b"\x01\x04"), (3, b"\x09"),
+        (4, bomb), (4, b""), (4, b"no frame"), (4, 1), (5, b"short"), (6, [1]), (7, b"short"), (8, b"short"),
+    ):  # fmt: skip
+        fields = [*good[:at], wrong, *good[at + 1 :]]
+        with pytest.raises(FormatError):
+            recipe.open_recipe(sealed_as(name, *fields), name, MADE.KEY, MADE.example_places)
+
+
+def test_any_list_is_what_it_was_once_it_was_told() -> None:
+    dice = random.Random(7)
+    owners = [MADE.example_places(MADE.example_list()[0].before)[page][0] for page in (1, 9, 10, 11)]
+    for _ in range(50):
+        places = {
+            page: (dice.choice(owners), dice.randrange(99)) for page in dice.sample(range(500), dice.randrange(90))
+        }
+        own = sorted(dice.sample(range(500), 3))
+        given = {page: place for page, place in places.items() if page not in own and dice.random() < 0.9}
+        refs = dice.sample(owners, len(owners))
+        head = replace(
+            MADE.example_list()[0].opened(),
+            refs=refs,
+            pages=own,
+            given=sorted(given),
+            given_objects=[refs.index(given[page][0]) + 1 for page in sorted(given)],
+            given_slots=[given[page][1] for page in sorted(given)],
+        )
+        raw = encode_head(head)
+        told = lists.tell(head, raw, places)
+        assert lists.heard(told, places) == raw and tuple(told.own) == tuple(own)
 
 
 def never(*_: object) -> bytes:

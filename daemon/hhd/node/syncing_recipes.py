@@ -72,7 +72,11 @@ class Recipes:
             key = family.key(recipes.epoch_of(message.recipe))
         except MissingError:
             return None
-        recipe = recipes.open_recipe(message.recipe, message.name, key)
+        reader = store.reader(family.id, self._openings)
+        try:
+            recipe = recipes.open_recipe(message.recipe, message.name, key, reader.placed)
+        except (DamagedStoreError, MissingError):
+            return None
         head = recipe.opened()
         if len(head.pages) > IMAGE_OBJECT_PAGES_MAX:
             raise FormatError("a recipe is for too many pages")
@@ -116,13 +120,14 @@ class Recipes:
         if before is None and not self._is_worth(session, head, size - len(first)):
             return None
         segments = [sealed.segment(key, number) for number in range(sealed.count)]
-        _, new = store.reader(family.id, self._openings).own_pages(ref)
+        reader = store.reader(family.id, self._openings)
+        _, new = reader.own_pages(ref)
         nonce = raw[2 + 4 * sealed.count : 2 + 4 * sealed.count + NONCE_BYTES]
         image = before or head.parent
         assert image is not None
         old = self._pages_in(session, image, head)
         made = recipes.make(ref, nonce=nonce, segments=segments, old=old, new=new, before=before)
-        result = recipes.seal_recipe(made, key, store.random(NONCE_BYTES))
+        result = recipes.seal_recipe(made, key, store.random(NONCE_BYTES), reader.placed)
         if len(result) > min(WORTH_SHARE * size, size - WORTH_BYTES, 3 * SYNC_PART_BYTES):
             return None
         return result

@@ -14,16 +14,24 @@ from dataclasses import dataclass, field
 from itertools import repeat
 
 from hhd_protocol.codec import Value, decode, encode
+from hhd_protocol.columns import decode_column, decode_rising, encode_column, encode_rising
 from hhd_protocol.compression import Compressor, compressor, decompress_exactly, decompressor
 from hhd_protocol.crypto import NONCE_BYTES, derive, seal, unseal
 from hhd_protocol.errors import FormatError
 from hhd_protocol.ids import EpochId, ObjectName
 from hhd_protocol.images import ImageHead, decode_head, encode_frames, segments_of
-from hhd_protocol.limits import PAGE_BYTES, SEGMENT_PAGES_MAX, SYNC_MESSAGE_BYTES_MAX
+from hhd_protocol.limits import MEMORY_BYTES_MAX, PAGE_BYTES, SEGMENT_PAGES_MAX, SYNC_MESSAGE_BYTES_MAX
 from hhd_protocol.objects import Ref, object_name, seal_object
+from hhd_protocol.sync import lists
 
 Buffer = bytes | memoryview
+Places = Callable[[Ref], lists.Places]
 _EPOCH_BYTES = 32
+
+
+def no_places(image: Ref) -> lists.Places:
+    """For recipes that name no other image."""
+    raise FormatError("a recipe names an image that it is not told behind")
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -127,11 +135,16 @@ def stands_alone(head: ImageHead) -> bool:
     return head.parent is None and not head.dictionary and head.frame_pages == SEGMENT_PAGES_MAX
 
 
-def seal_recipe(recipe: Recipe, key: bytes, nonce: bytes) -> bytes:
-    """Return the recipe sealed under a key derived from that of its epoch; `nonce` is 24 random bytes."""
+def seal_recipe(recipe: Recipe, key: bytes, nonce: bytes, places: Places = no_places) -> bytes:
+    """Return the recipe sealed under a key derived from that of its epoch; `nonce` is 24 random bytes.
+
+    `places`: those of the pages of an image; asked of `recipe.before`.
+    """
     fields: list[Value] = [1, recipe.nonce, recipe.head, recipe.digest, list(recipe.changes)]
-    if recipe.before is not None:
-        fields = [2, *fields[1:], recipe.before.name, recipe.before.epoch]
+    if (before := recipe.before) is not None:
+        told = lists.tell(recipe.opened(), recipe.head, places(before))
+        columns: list[Value] = [encode_rising(told.own), encode_column(told.first), told.frame]
+        fields = [3, recipe.nonce, *columns, recipe.digest, list(recipe.changes), before.name, before.epoch]
     plain = encode(fields)
     return recipe.ref.epoch + nonce + seal(derive(key, "recipe"), nonce, plain, ad=recipe.ref.name)
 
@@ -143,22 +156,28 @@ def epoch_of(sealed: bytes) -> EpochId:
     return EpochId(sealed[:_EPOCH_BYTES])
 
 
-def open_recipe(sealed: bytes, name: ObjectName, key: bytes) -> Recipe:
-    """Return the recipe of the object `name`; raises FormatError."""
+def open_recipe(sealed: bytes, name: ObjectName, key: bytes, places: Places = no_places) -> Recipe:
+    """Return the recipe of the object `name`; raises FormatError, and whatever `places` raises (see `seal_recipe`)."""
     ref = Ref(name=name, epoch=epoch_of(sealed))
     nonce, rest = sealed[_EPOCH_BYTES : _EPOCH_BYTES + NONCE_BYTES], sealed[_EPOCH_BYTES + NONCE_BYTES :]
     plain = unseal(derive(key, "recipe"), nonce, rest, ad=name)
     before: Ref | None = None
+    told: lists.Told | None = None
+    head = b""
     match decode(plain, bytes_max=SYNC_MESSAGE_BYTES_MAX):
         case [1, bytes(inner), bytes(head), bytes(digest), list(changes)]:
             pass
-        case [2, bytes(inner), bytes(head), bytes(digest), list(changes), bytes(before_name), bytes(before_epoch)]:
-            if len(before_name) != 32 or len(before_epoch) != _EPOCH_BYTES:
+        case [3, bytes(inner), own, first, bytes(frame), bytes(digest), list(changes), bytes(other), bytes(epoch)]:
+            if len(other) != 32 or len(epoch) != _EPOCH_BYTES:
                 raise FormatError("a recipe is not in its form")
-            before = Ref(name=ObjectName(before_name), epoch=EpochId(before_epoch))
+            before = Ref(name=ObjectName(other), epoch=EpochId(epoch))
+            pages = decode_rising(own, below=MEMORY_BYTES_MAX // PAGE_BYTES)
+            told = lists.Told(own=pages, first=decode_column(first), frame=frame)
         case _:
             raise FormatError("a recipe is not in its form")
     parts = tuple(one for one in changes if isinstance(one, bytes))
     if len(inner) != NONCE_BYTES or len(digest) != 32 or len(parts) != len(changes):
         raise FormatError("a recipe is not in its form")
+    if before is not None and told is not None:
+        head = lists.heard(told, places(before))
     return Recipe(ref=ref, nonce=inner, head=head, digest=digest, changes=parts, before=before)
