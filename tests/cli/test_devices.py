@@ -87,6 +87,14 @@ def test_the_right_to_approve_is_given_and_taken(own: None, capfd: pytest.Captur
     assert "very device" in said(capfd, "devices", "allow", door.identity().text[:14], "approve", status=2)
 
 
+def test_a_device_that_only_stores_sees_no_question_and_is_given_no_right_to_answer_one(
+    own: None, capfd: pytest.CaptureFixture[str]
+) -> None:
+    paired(role=Role.STORE_ONLY)
+    assert "only stores" in said(capfd, "devices", "allow", "desktop", "approve", status=3)
+    assert "may approve" not in said(capfd, "devices")
+
+
 def test_a_device_is_called_what_its_person_says(own: None, capfd: pytest.CaptureFixture[str]) -> None:
     paired()
     assert "big one" in said(capfd, "rename-device", "desktop", "big one")

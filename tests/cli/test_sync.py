@@ -70,7 +70,8 @@ def test_a_device_alone_hears_that_nobody_is_linked(
     monkeypatch.setattr(syncing, "status", stand)
     assert run(["sync"]) == 0
     assert capsys.readouterr().out == "No other device is linked.\n"
-    assert run(["sync", "--pause", "--resume"]) == 2
+    for words in (["--pause", "--resume"], ["abab", "--pause"], ["abab", "--follow"], ["--resume", "--follow"]):
+        assert run(["sync", *words]) == 2, "what would not be done is not taken for done"
 
 
 def test_how_far_devices_are_with_one_session(

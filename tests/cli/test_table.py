@@ -37,6 +37,14 @@ def test_leave_to_replace_a_file_that_is_not_named_is_no_use(capsys: pytest.Capt
     assert "--to" in capsys.readouterr().err
 
 
+@pytest.mark.parametrize("seconds", ["nan", "-nan", "inf", "0", "-1", "1e9", "x", ""])
+def test_a_deadline_that_is_no_time_is_refused_in_one_sentence(
+    seconds: str, capsys: pytest.CaptureFixture[str]
+) -> None:
+    assert run(["transfer", "s", "desktop", f"--deadline={seconds}"]) == 2
+    assert len(capsys.readouterr().err.splitlines()) == 1
+
+
 def test_a_group_without_a_command_prints_its_help_and_ends_in_2(capsys: pytest.CaptureFixture[str]) -> None:
     for words in ([], ["capsule"]):
         assert run(words) == 2

@@ -13,7 +13,7 @@ import pytest
 from tests.e2e.lab import call, needs_agent, says, text
 from tests.node.handing import House, Site, house, until
 from tests.node.test_run import GLOB
-from tests.node.two import Device, devices
+from tests.node.two import Device, brought, devices
 
 from hhd.base.errors import Exit, RefusedError
 from hhd.node import (
@@ -26,9 +26,11 @@ from hhd.node import (
     sessions,
 )
 from hhd.node.ended import End
+from hhd.node.findings import Finding, remember
+from hhd.node.syncing_wishes import Wishes
 from hhd.store.errors import FullStoreError
 from hhd_protocol.handoff import Act, Stage, Told
-from hhd_protocol.ids import DeviceId, SessionId
+from hhd_protocol.ids import DeviceId, PageId, SessionId
 
 pytestmark = needs_agent
 
@@ -103,10 +105,38 @@ def test_a_session_goes_there_and_back_and_its_command_runs_once_where_it_lands(
     assert (laptop.repo / "runs").read_text() == "x\n"
 
 
+def test_a_session_that_is_kept_back_from_a_device_is_not_handed_to_it_and_the_way_out_lets_it_go(
+    three: list[Device], asking: SessionId
+) -> None:
+    laptop, desktop, tower = three
+    brought(laptop, tower, asking)
+    wishes = Wishes(laptop.me.id)
+    wishes.follow(laptop.store, asking, desktop.me.id, False)
+    found = Finding(path=b"notes", position=0, piece=0, line=1, kind="a key", content=PageId(bytes(32)))
+
+    async def go() -> None:
+        async with house(three) as home:
+            site, third = home.sites["laptop"], home.sites["tower"]
+            way = f"nothing was changed. To let it go there: hhd follow {asking.hex()[:12]} desktop"
+            with pytest.raises(RefusedError, match=f"is not to go to desktop; {way}"):
+                await site.transfer(asking, "desktop")
+            with pytest.raises(RefusedError, match=way):
+                await site.transfer(asking, "desktop", dry_run=True)
+            assert "not to go to desktop" in (await third.transfer(asking, "desktop"))[-1].sentence
+            assert (await site.transfer(asking, "tower", dry_run=True))[-1].status == 0
+            remember(laptop.store, asking, [found])
+            with pytest.raises(RefusedError, match="looks like a credential, and was not said to go to tower"):
+                await site.transfer(asking, "tower")
+            assert stages(laptop, asking) == [] and site.soft == [], "it was never paused"
+            wishes.follow(laptop.store, asking, desktop.me.id, True)
+            assert (await site.transfer(asking, "desktop", dry_run=True))[-1].status == 0
+            assert (await site.transfer(asking, "desktop"))[-1].status == 0
+
+    asyncio.run(go())
+
+
 def test_it_is_asked_for_at_the_target_and_at_a_third_device(three: list[Device], asking: SessionId) -> None:
     laptop, desktop, tower = three
-    from tests.node.two import brought
-
     brought(laptop, desktop, asking)
     brought(laptop, tower, asking)
 
@@ -139,8 +169,6 @@ def test_who_asked_from_a_third_device_and_hears_no_more_of_it_is_told_that_it_i
     three: list[Device], asking: SessionId
 ) -> None:
     laptop, _, tower = three
-    from tests.node.two import brought
-
     brought(laptop, tower, asking)
     told, heard = handoff_asked.Askings.told, []
 

@@ -248,7 +248,9 @@ def test_an_expired_code_lets_nobody_in(tmp_path: Path, late_ms: int) -> None:
 def test_an_address_that_failed_waits_also_with_a_new_code(tmp_path: Path) -> None:
     with met(tmp_path, "laptop", "desktop") as (laptop, desktop):
         pair(laptop, desktop, code=wrong("0000000-0"))
-        assert all(isinstance(one, RefusedError) for one in pair(laptop, desktop))
+        refused = pair(laptop, desktop)
+        assert all(isinstance(one, RefusedError) for one in refused)
+        assert any("wait since it guessed wrongly" in str(one) for one in refused), "whoever waits is told that it may"
         laptop.clock.ms += PAIRING_LOCKED_MS
         assert all(isinstance(one, Done) for one in pair(laptop, desktop))
 

@@ -16,6 +16,7 @@ from hhd.app import handoffs
 from hhd.base.errors import RefusedError, RolledBackError, UncertainError, UserError
 from hhd.node import capsule_file, handoff_journal, handoff_steps, here, listing, opening, release_file, sessions
 from hhd.node.ended import End
+from hhd.node.syncing_wishes import Wishes
 from hhd.runtime.outcomes import StopFlag
 from hhd.store.errors import BusyError
 from hhd_protocol.handoff import Stage
@@ -105,6 +106,16 @@ def test_the_same_command_again_writes_the_same_release_and_for_another_device_i
         laptop.control.release(asking.hex(), "tower")
     raw = b"".join(bytes(part) for part in again.parts)
     assert desktop.control.receive(raw, Path("release")).session == asking.hex()
+
+
+def test_a_session_that_is_kept_back_from_a_device_goes_there_in_no_file(
+    three: list[Device], asking: SessionId
+) -> None:
+    laptop, desktop = three[0], three[1]
+    Wishes(laptop.me.id).follow(laptop.store, asking, desktop.me.id, False)
+    with pytest.raises(RefusedError, match="is not to go to desktop; nothing was changed"):
+        release_file.insist(laptop.store, laptop.me, asking, desktop.me.id)
+    release_file.insist(laptop.store, laptop.me, asking, three[2].me.id)
 
 
 def test_a_session_that_is_advanced_is_not_released(three: list[Device], asking: SessionId) -> None:

@@ -13,7 +13,7 @@ from tests.node.wired import Grown
 from tests.store.conftest import Memory
 from tests.transports.devices import device_named
 
-from hhd.node import around, programs, sessions, should_run
+from hhd.node import around, programs, sessions, should_run, syncing
 from hhd.node.syncing import Syncing
 from hhd.node.syncing_out import Out
 from hhd.store.errors import BusyError
@@ -122,6 +122,35 @@ def test_a_session_that_was_removed_while_at_work_is_let_go_of_though_nobody_wro
         part._engine._statements.at_work.add(SessionId(StatementId(bytes(32))))
         await part._look()
         assert asked == ["let go"], "the store is as it was"
+        running.cancel()
+        await asyncio.gather(running, return_exceptions=True)
+
+    asyncio.run(asyncio.wait_for(live(), 60))
+
+
+def test_what_the_daemon_did_for_a_person_is_looked_for_at_once_and_not_with_the_next_look_at_the_store(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(syncing, "LOOK_SECONDS", 3600.0)
+    grouped(tmp_path, "laptop")
+    peers = Peering("laptop")
+    part = Syncing(
+        me=device_named("laptop"), peers=peers, roll=peers, workers=Idle(),
+        opened=lambda: opened(tmp_path, "laptop"), random=os.urandom,
+    )  # fmt: skip
+
+    async def live() -> None:
+        looked = asyncio.Event()
+        running = asyncio.create_task(part.run())
+        await part._ready.wait()
+        monkeypatch.setattr(part._engine, "looked", lambda: loop.call_soon_threadsafe(looked.set) and Out())
+        loop = asyncio.get_running_loop()
+        part._stir.set()
+        await asyncio.sleep(0)
+        await part._turn()
+        assert not looked.is_set(), "it looks now and then"
+        part.look_soon()
+        await looked.wait()
         running.cancel()
         await asyncio.gather(running, return_exceptions=True)
 

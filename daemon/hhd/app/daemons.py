@@ -85,7 +85,7 @@ def _run(ready: Callable[[], None]) -> None:
         relays = relaying.part(workers, peers, syncs, handing)
         parts.append(relays)
         verbs.elsewhere = relays
-        looking += [sharing.look, relays.look_again]
+        looking += [sharing.look, relays.look_again, syncs.look_soon]
         tending.noted.append(lambda: [syncs.trouble] if syncs.trouble else [])
         grouping.changed.append(peers.roll.refresh)
         tending.noted.append(peers.says)

@@ -13,6 +13,7 @@ from hhd.base.errors import UsageError
 from hhd.base.text import visible_parts
 from hhd.cli import going
 from hhd.cli.capsule_report import SLICE_MS, described, described_seal, show
+from hhd.cli.numbers import Fraction
 from hhd.cli.run import FOLDER, MODEL, settling
 from hhd.cli.typed import typed
 
@@ -46,7 +47,7 @@ def new(program: str, out: Path, args: tuple[str, ...], without_module: bool, fo
 
 @command.command("step")
 @_FILE
-@click.option("--slice-ms", type=click.FloatRange(min=0), help=f"Run for about this long. [default: {SLICE_MS}]")
+@click.option("--slice-ms", type=Fraction(min=0), help=f"Run for about this long. [default: {SLICE_MS}]")
 @click.option("--slice-checks", type=click.IntRange(min=1), help="Run for exactly this many interrupt checks.")
 @click.option(
     "--reply-file",

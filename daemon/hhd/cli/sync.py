@@ -29,6 +29,8 @@ def command(session: str | None, pause: bool, resume: bool, follow: bool, as_jso
     """
     if pause and resume:
         raise click.UsageError("Either --pause or --resume.")
+    if (session is not None and (pause or resume or follow)) or (follow and (pause or resume)):
+        raise click.UsageError("--pause, --resume and --follow each go alone: they are of all sessions.")
     if session is not None:
         found = syncing.freshness(session)
         telling.as_object(found) if as_json else telling.lines(_fresh(found.devices))

@@ -13,6 +13,7 @@ from hhd.app import handoffs, syncing
 from hhd.base.errors import Exit, RefusedError, UncertainError, UsageError
 from hhd.base.text import visible
 from hhd.cli import progress, telling
+from hhd.cli.numbers import Fraction
 from hhd.cli.telling import JSON, SESSION
 from hhd.cli.typed import typed
 
@@ -30,7 +31,7 @@ STAGES = ("offered", "admitted", "staged", "ready", "released", "acknowledged")
 @click.option("--dry-run", is_flag=True, help="Only ask whether it could run there; nothing moves.")
 @click.option(
     "--deadline",
-    type=click.FloatRange(min=1, max=7 * 86_400),
+    type=Fraction(min=1, max=7 * 86_400),
     metavar="SECONDS",
     help="Give it up if it is not released by then.  [default: 600]",
 )

@@ -6,7 +6,7 @@ import platform
 import time
 from dataclasses import dataclass
 
-from hhd.base.errors import UsageError
+from hhd.base.errors import RefusedError, UsageError
 from hhd.identity.key import Identity
 from hhd.node import lagging, naming, registry
 from hhd.node.answers.device import Device
@@ -21,6 +21,7 @@ from hhd_protocol.group import Device as GroupDevice
 from hhd_protocol.group import Membership as Given
 from hhd_protocol.ids import DeviceId
 from hhd_protocol.limits import TITLE_BYTES_MAX
+from hhd_protocol.statements import Role
 
 HOST_NAME_CHARS_MAX = 64
 
@@ -63,6 +64,10 @@ class GroupVerbs:
     def allow(self, name: str, approve: bool) -> Allowed:
         """Let a device approve for this one, or no longer; raises UsageError, RefusedError."""
         device = self._other(name, "approve for itself always")
+        if (member := self._known.members.get(device)) is not None and member.now is Role.STORE_ONLY:
+            raise RefusedError(
+                "That device only stores: it sees no question that it could answer; nothing was changed."
+            )
         before = self._group.may_approve(device)
         self._group.allow(device, approve, now_ms())
         return Allowed(device=self._known.shown(device), before=before, after=approve)

@@ -153,11 +153,10 @@ class Inquiries:
 
     async def _probed(self, session: SessionId, target: DeviceId) -> Told:
         """What `target` says of `session`, which this device has; raises RefusedError where it could not run there."""
-        link, name = await self._ways.insist_on_link(target), self._ways.names(target)
+        link = await self._ways.insist_on_link(target)
         transfer, chosen = TransferId(os.urandom(16)), self._ways.workers.chosen(session)[1]
-        offer = await self._ways.read(
-            lambda control: handoff_steps.offer_of(control.store, control.me, session, transfer, chosen)
-        )
+        offer = await self._ways.offer(session, transfer, chosen, target)
+        name = self._ways.names(target)
         future: asyncio.Future[Admit | RefuseOffer] = asyncio.get_running_loop().create_future()
         self._probes[transfer] = target, future
         gone = asyncio.ensure_future(link.ended())

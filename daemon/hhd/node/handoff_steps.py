@@ -60,6 +60,17 @@ if TYPE_CHECKING:
 _OPENED = b"opened"
 
 
+def offer_to(
+    store: Store, me: Identity, session: SessionId, transfer: TransferId, model: str | None, to: DeviceId, name: str
+) -> Offer:
+    """As `offer_of`, for the device `to`, called `name`; raises RefusedError too where it is kept back from it."""
+    from hhd.node import syncing_wishes
+
+    offer = offer_of(store, me, session, transfer, model)
+    syncing_wishes.insist_wanted(store, me.id, session, to, name)
+    return offer
+
+
 def offer_of(store: Store, me: Identity, session: SessionId, transfer: TransferId, model: str | None) -> Offer:
     """What this device says of `session`, which it has, to a device that is to have it.
 

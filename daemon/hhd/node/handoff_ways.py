@@ -17,8 +17,8 @@ from hhd.transports.link import Channel, Link, LinkError
 from hhd_protocol import handoff
 from hhd_protocol.crypto import device_text
 from hhd_protocol.errors import FormatError
-from hhd_protocol.handoff import AnyAside, AnyMessage
-from hhd_protocol.ids import DeviceId
+from hhd_protocol.handoff import AnyAside, AnyMessage, Offer
+from hhd_protocol.ids import DeviceId, SessionId, TransferId
 
 CHANNEL = "handoff"
 
@@ -86,6 +86,18 @@ class Ways:
             await doing
         except (UserError, OSError, LinkError, FormatError) as error:
             log.fault("handoff", error)
+
+    async def offer(self, session: SessionId, transfer: TransferId, model: str | None, to: DeviceId) -> Offer:
+        """What this device says of a session to the device `to`, by the names that devices have now.
+
+        Raises RefusedError, as `handoff_steps.offer_to`.
+        """
+
+        def made(control: ControlService) -> Offer:
+            self.learn_names(control)
+            return handoff_steps.offer_to(control.store, control.me, session, transfer, model, to, self.names(to))
+
+        return await self.read(made)
 
     async def read(self, act: Callable[[ControlService], T]) -> T:
         """Look into the store."""

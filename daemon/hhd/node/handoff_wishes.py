@@ -8,7 +8,6 @@ import time
 from collections.abc import AsyncIterator
 
 from hhd.base.errors import RefusedError
-from hhd.node import handoff_steps
 from hhd.node.answers.handoff import Moved
 from hhd.node.handoff_going import Going
 from hhd.node.handoff_progress import uncertain
@@ -42,9 +41,7 @@ class Wishes:
         await self._ways.insist_on_link(target)
         chosen = self._ways.workers.chosen(session)[1]
         made = transfer or TransferId(os.urandom(16))
-        offer = await self._ways.read(
-            lambda control: handoff_steps.offer_of(control.store, control.me, session, made, chosen)
-        )
+        offer = await self._ways.offer(session, made, chosen, target)
         self._insist_on_none(session)  # Somebody else may have wished meanwhile.
         one = handoff.wished(
             me=self._ways.me, peer=target, offer=offer, cancel_running=cancel_running, deadline_ms=deadline_ms

@@ -317,7 +317,10 @@ _AGAIN = "Run `hhd pair` there again for another code."
 _SENTENCES: dict[tuple[Side, Fault | Refusal], str] = {
     (Side.SHOWER, Fault.WRONG_CODE): "Somebody guessed the code wrongly, so it is used up. Run `hhd pair` again.",
     (Side.GUESSER, Fault.WRONG_CODE): f"That is not the code that the other device shows now. {_AGAIN}",
-    (Side.GUESSER, Fault.CLOSED): f"The other device has no code open, or it ended the pairing. {_AGAIN}",
+    (
+        Side.GUESSER,
+        Fault.CLOSED,
+    ): f"The other device has no code open, ended the pairing, or has this one wait since it guessed wrongly. {_AGAIN}",
 }
 _ANY_SIDE: dict[Fault | Refusal, str] = {
     Fault.RULES: "The other device broke the rules of pairing, or what it said was changed on its way.",

@@ -77,9 +77,12 @@ def _recapture(store: Store, me: Identity, session: SessionId) -> None:
 
 def insist(store: Store, me: Identity, session: SessionId, to: DeviceId) -> None:
     """Raise RefusedError where `session` cannot be released to `to` from here, whether it runs or is paused."""
+    from hhd.node import handoff_steps, syncing_wishes
+
     _target(store, me, to)
     if _released_before(store, session, to) is None and sessions.view(store, me, session).owner != me.id:
         raise RefusedError(f"Another device has session {short(session)}; nothing was changed.")
+    syncing_wishes.insist_wanted(store, me.id, session, to, handoff_steps.devices_of(store, me).named(to))
 
 
 def _released_before(store: Store, session: SessionId, to: DeviceId) -> Grant | None:

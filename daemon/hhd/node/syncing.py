@@ -42,7 +42,8 @@ REST_SECONDS = 4.0
 FOLD_SECONDS = 0.3
 """Without work for so long, a log that became long while content came is folded."""
 LOOK_SECONDS = 2.0
-"""How often it is looked whether another process wrote to the store; a step of a session here is told at once."""
+"""How often it is looked whether another process wrote to the store; a step of a session here is told at once, and what
+a person has the daemon do is looked for at once."""
 LOOK_SHARE = 20
 """Of its own time, a look takes at most the twentieth part."""
 LINK_AGAIN_SECONDS = 1.0
@@ -97,7 +98,7 @@ class Syncing:
         """Why no content is taken, where its person said so."""
         self._seen_ms: dict[DeviceId, int] = {}
         self._worked = time.monotonic()
-        self._looked, self._look_cost = time.monotonic(), 0.0
+        self._looked, self._look_cost, self._looks_soon = time.monotonic(), 0.0, False
         self._noted = time.monotonic()
         self._waited_for: Counter[DeviceId] = Counter()
         """Devices that somebody waits for to have all of a session."""
@@ -168,6 +169,8 @@ class Syncing:
     def _until(self) -> float:
         """How long to wait for something to happen, in seconds."""
         waits = [LOOK_SECONDS]
+        if self._looks_soon:
+            waits.append(self._looked + self._look_cost - time.monotonic())
         deadline = self._engine.deadline_ms()
         if deadline is not None:
             waits.append(max(0.0, (deadline - around.now_ms()) / 1000))
@@ -192,7 +195,8 @@ class Syncing:
         due = self._engine.deadline_ms()
         if due is not None and around.now_ms() >= due:
             await self.act(self._engine.ticked)
-        if time.monotonic() - self._looked > max(LOOK_SECONDS, LOOK_SHARE * self._look_cost):
+        apart = self._look_cost if self._looks_soon else max(LOOK_SECONDS, LOOK_SHARE * self._look_cost)
+        if time.monotonic() - self._looked > apart:
             await self._look()
         if time.monotonic() - self._noted > NOTE_SECONDS and self._engine.freshness.waits:
             await self._note()
@@ -210,6 +214,7 @@ class Syncing:
     async def _look(self) -> None:
         """Whether another process wrote to the store."""
         self._looked = begin = time.monotonic()
+        self._looks_soon = False
         if self._engine.at_work:
             await self.act(self._engine.let_go)
         if await self._lane.do(self._wishes.is_current) and not self.paused:
@@ -228,6 +233,11 @@ class Syncing:
             await self._lane.do(self._engine.note_freshness)
 
     # What happens elsewhere
+
+    def look_soon(self) -> None:
+        """Something was done here for a person, and may have written to the store: a takeover is not kept waiting."""
+        self._looks_soon = True
+        self._stir.set()
 
     def _step(self, session: SessionId) -> None:
         self._noticed[session] = None

@@ -12,7 +12,9 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import TYPE_CHECKING
 
+from hhd.base.errors import RefusedError
 from hhd.node import findings
+from hhd.node.refused import short
 from hhd.store.errors import DamagedStoreError
 from hhd.store.rows import decoded
 from hhd.store.store import Store
@@ -167,6 +169,30 @@ class Wishes:
 
             self._said = store, mark, registry.opened(store)
         return self._said[2]
+
+
+def insist_wanted(store: Store, me: DeviceId, session: SessionId, device: DeviceId, name: str) -> None:
+    """Raise RefusedError where a session is not to go to `device`, which is called `name`: it would be waited for.
+
+    What lists keep says whether that may be so; only then are the wishes of all devices read.
+    """
+    place, words = store.freshness.places().get(device), _words(store, device)
+    reached = None if place is None else store.freshness.of(session).reached.get(place)
+    may_be = (
+        (reached is not None and reached.kept_back)
+        or words.get(session, words.get(b"*")) is False
+        or (findings.count(store, session) > 0 and device not in store.arrived.knowing(session))
+    )
+    wishes = Wishes(me)
+    if not may_be or not wishes.leaves_out(store, device, session):
+        return
+    why = "is not to go to"
+    if any(one == (session, device) for one in wishes.held()):
+        why = "has something in it that looks like a credential, and was not said to go to"
+    raise RefusedError(
+        f"Session {short(session)} {why} {name}; nothing was changed. To let it go there: hhd follow {short(session)} "
+        f"{name}"
+    )
 
 
 def _words(store: Store, device: DeviceId) -> dict[bytes, bool]:
