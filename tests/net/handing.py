@@ -2,10 +2,11 @@
 
 from __future__ import annotations
 
+import contextlib
 import os
 import subprocess
 import sys
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Iterator, Mapping
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any, ClassVar, TypeVar
@@ -17,9 +18,12 @@ from tests.net import lab as laboratory
 from tests.net.lab import Host, Net
 from tests.net.paired import at, pair
 
+from hhd.app import attending
 from hhd.app import sessions as doors
+from hhd.base.errors import RefusedError, UserError
 from hhd.node import here, sessions, store
 from hhd.node.doors import Doors
+from hhd.node.runs import Runs
 from hhd_protocol.handoff import TABLE, Act, Side, Stage
 from hhd_protocol.ids import SessionId, StatementId
 
@@ -44,6 +48,7 @@ class Devices:
     MODULE: ClassVar[str]
     net: Net
     daemons: dict[str, subprocess.Popen[bytes]] = field(default_factory=dict)
+    begun: int = 0
 
     @property
     def hosts(self) -> list[Host]:
@@ -62,6 +67,49 @@ class Devices:
         """A command of that host, asked in this process."""
         with mock.patch.dict(os.environ, host.environment, clear=True), doors.control() as control:
             return act(control)
+
+    # What a person does
+
+    def begin(self, host: Host) -> SessionId:
+        """A session of that host, in a folder of its own."""
+        self.begun += 1
+        folder = host.folder / f"repo{self.begun}"
+        folder.mkdir()
+        with self._runs(host) as runs:
+            return SessionId(bytes.fromhex(runs.begin("go", folder=folder, environment={}).session))
+
+    def go_on(self, host: Host, session: SessionId) -> None:
+        with self._runs(host) as runs:
+            runs.go_on(session.hex(), environment={})
+
+    def says_yes(self, host: Host, session: SessionId) -> bool:
+        """Say yes to what it asks; False where it asks nothing."""
+        name = session.hex()
+        try:
+            asked = self.verbs(host, lambda control: control.asked(name))
+            self.verbs(host, lambda control: control.decide(name, shown=asked.shown, agreed=True))
+        except RefusedError:
+            return False
+        return True
+
+    def settle(self, host: Host, session: SessionId) -> None:
+        """Say in all honesty whether its command ran."""
+        how = "ran" if self.ran(session) else "did-not-run"
+        self.verbs(host, lambda control: control.settle(session.hex(), None, how=how, output="one"))
+
+    @contextlib.contextmanager
+    def _runs(self, host: Host) -> Iterator[Runs]:
+        with mock.patch.dict(os.environ, host.environment, clear=True), attending.runs(starts=False) as runs:
+            assert runs is not None
+            yield runs
+
+    # How it stands
+
+    def asks(self, host: Host, session: SessionId) -> bool:
+        """Whether it waits for a yes to its command there."""
+        with contextlib.suppress(UserError):
+            return bool(self.verbs(host, lambda control: control.show(session.hex())).waiting == "approval of bash")
+        return False
 
     def over(self, host: Host) -> bool:
         """Whether no handoff is under way there."""
@@ -107,6 +155,7 @@ def made(folder: Path, allowed: Mapping[str, str], command: str = COUNTED) -> Ne
     try:
         for name, tools in allowed.items():
             host = net[name]
+            laboratory.warm(host)
             model = script(host.folder / "script.jsonl", replies)
             (host.folder / "config").mkdir()
             config = host.folder / "config" / "config.toml"

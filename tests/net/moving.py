@@ -14,7 +14,7 @@ import signal
 import socket
 import subprocess
 import threading
-from collections.abc import Iterator
+from collections.abc import Iterable, Iterator
 from dataclasses import dataclass, field, replace
 from pathlib import Path
 
@@ -27,6 +27,7 @@ from tests.net.paired import at, linked, pair, until
 from hhd.base.errors import UserError
 from hhd.base.release import RELEASE
 from hhd.control import address, client
+from hhd.identity.key import Identity
 from hhd.node import handoff_journal, listed, store
 from hhd.node.answers.handoff import Moved
 from hhd.node.answers.transferred import Transferred
@@ -35,6 +36,7 @@ from hhd.node.doors import Doors
 from hhd.node.listed import Listed
 from hhd.node.remote import Remote
 from hhd.node.runs import Runs
+from hhd.store.store import Store
 from hhd_protocol.handoff import Side, Stage
 from hhd_protocol.ids import SessionId, TransferId
 
@@ -81,6 +83,9 @@ class Standing:
     heads: int
     main: bytes | None
     token: int
+
+
+NOT_THERE = Standing(owner=None, may=False, heads=0, main=None, token=0)
 
 
 class Notices:
@@ -252,36 +257,33 @@ class Fleet:
         with self.connected(host) as link:
             Runs(link).go_on(session.hex(), settle=how)
 
-    def standing(self, host: Host, session: SessionId) -> Standing:
+    def standings(self, host: Host, some: Iterable[SessionId]) -> dict[SessionId, Standing]:
         with at(host) as me, store.opened(me) as opened:
-            if session not in opened.sessions():
-                return Standing(owner=None, may=False, heads=0, main=None, token=0)
-            doors = Doors(opened, me, session)
-            view = doors.part.known.view
-            return Standing(
-                owner=view.owner,
-                may=doors.may_append() is None,
-                heads=len(view.heads),
-                main=view.main,
-                token=0 if view.token is None else view.token.number,
-            )
+            there = set(opened.sessions())
+            return {one: standing(opened, me, one) if one in there else NOT_THERE for one in some}
 
-    def agreed(self, session: SessionId) -> tuple[Host, Standing]:
-        """Who may go on with a session, once both devices know the same of it; at no time may both go on with it."""
-        found: list[Standing] = []
+    def agreed(self, some: Iterable[SessionId]) -> dict[SessionId, tuple[Host, Standing]]:
+        """Who may go on with each of these sessions, once both devices know the same of it; at no time may both."""
+        left, agreed = set(some), dict[SessionId, tuple[Host, Standing]]()
 
         def came() -> bool:
-            found[:] = [self.standing(host, session) for host in self.hosts]
-            assert sum(one.may for one in found) < 2, f"both may go on with {session.hex()}"
-            assert all(one.heads < 2 for one in found), f"{session.hex()} has more than one head: {found}"
-            return len({replace(one, may=False) for one in found}) == 1 and any(one.may for one in found)
+            found = [self.standings(host, left) for host in self.hosts]
+            for session in set(left):
+                ours = [one[session] for one in found]
+                assert sum(one.may for one in ours) < 2, f"both may go on with {session.hex()}"
+                assert all(one.heads < 2 for one in ours), f"{session.hex()} has more than one head: {ours}"
+                if len({replace(one, may=False) for one in ours}) == 1 and any(one.may for one in ours):
+                    ((host, one),) = [(host, one) for host, one in zip(self.hosts, ours, strict=True) if one.may]
+                    agreed[session] = host, one
+                    left.discard(session)
+            return not left
 
         try:
             until(came, SECONDS, pause=PAUSE)
         except AssertionError as error:
-            raise AssertionError(f"{error}: {session.hex()}: {found}") from error
-        ((holder, standing),) = [(host, one) for host, one in zip(self.hosts, found, strict=True) if one.may]
-        return holder, standing
+            told = [{one.hex(): how for one, how in self.standings(host, left).items()} for host in self.hosts]
+            raise AssertionError(f"{error}: {told}") from error
+        return agreed
 
     # Handoffs
 
@@ -349,6 +351,18 @@ class Fleet:
         except AssertionError as error:
             links = {host.name: linked(host) for host in self.hosts}
             raise AssertionError(f"{self.unfinished()}, {links}") from error
+
+
+def standing(opened: Store, me: Identity, session: SessionId) -> Standing:
+    doors = Doors(opened, me, session)
+    view = doors.part.known.view
+    return Standing(
+        owner=view.owner,
+        may=doors.may_append() is None,
+        heads=len(view.heads),
+        main=view.main,
+        token=0 if view.token is None else view.token.number,
+    )
 
 
 def results(transcript: bytes) -> list[str]:

@@ -54,7 +54,7 @@ class Rounds:
 
     def __init__(self, fleet: Fleet, seed: int) -> None:
         self.fleet, self.dice, self.counts = fleet, random.Random(seed), Counter[str]()
-        self.at = {session: fleet.agreed(session)[0] for session in fleet.sessions}
+        self.at = {session: host for session, (host, _) in fleet.agreed(fleet.sessions).items()}
         self.said = dict.fromkeys(fleet.sessions, b"")
         self.held = list[SessionId]()
         self.arrived = Counter[SessionId]()
@@ -170,9 +170,10 @@ class Rounds:
     def _judge(self, moves: list[Move]) -> None:
         """Each session is one device's, and has gone on from where it was; each handoff is finished or undone."""
         self.fleet.stages(moves)
+        agreed = self.fleet.agreed(move.session for move in moves)
         for move in moves:
             session = move.session
-            self.at[session], standing = self.fleet.agreed(session)
+            self.at[session], standing = agreed[session]
             arrived = self.at[session] is move.target
             self.arrived[session] += arrived
             assert standing.token == 1 + self.arrived[session], "no release was taken twice, none is forgotten"
@@ -207,8 +208,9 @@ class Rounds:
             fleet.say(at, session)
         until(lambda: all(len(fleet.ran(one)) == len(ran) + COMMANDS for one, ran in before.items()), SECONDS)
         self._all_wait()
+        agreed = fleet.agreed(before)
         for session, ran in before.items():
-            holder, _ = fleet.agreed(session)
+            holder, _ = agreed[session]
             assert holder is self.at[session]
             self.judge_work(session)
             assert len(results(self.said[session])) == len(ran) + COMMANDS

@@ -13,40 +13,31 @@ import os
 import signal
 import subprocess
 import sys
-from collections.abc import Callable, Iterator
-from dataclasses import dataclass, field
+from collections.abc import Iterator
+from dataclasses import dataclass
 from pathlib import Path
-from typing import Any, TypeVar
-from unittest import mock
+from typing import Any
 
 import pytest
-from tests.e2e.lab import call, needs_agent, says, script, text
+from tests.e2e.lab import needs_agent
 from tests.net import halting
 from tests.net import lab as laboratory
-from tests.net.lab import Host, Net
-from tests.net.paired import at, both_linked, linked, pair, until
+from tests.net.handing import PLACES, SECONDS, Devices, made
+from tests.net.lab import Host
+from tests.net.paired import both_linked, linked, until
 
-from hhd.app import sessions as doors
 from hhd.base.errors import UserError
-from hhd.node import here, sessions, store
-from hhd.node.doors import Doors
 from hhd_protocol.handoff import PENDING, TABLE, UNTAKEN, Act, Side, Stage
 from hhd_protocol.ids import SessionId
 
 pytestmark = [pytest.mark.netns, needs_agent]
 
-T = TypeVar("T")
-REPLIES = [says(call("glob", pattern="*")), says(call("bash", command="echo x >> runs; echo one")), says(text("Done."))]
-SECONDS = 60.0
-
 
 @dataclass
-class Two:
+class Two(Devices):
     """A laptop and a desktop with daemons that stop at a stage (`halting`)."""
 
-    net: Net
-    daemons: dict[str, subprocess.Popen[bytes]] = field(default_factory=dict)
-    begun: int = 0
+    MODULE = "tests.net.halting"
     sound: bool = True
     """Whether the last case left both as they are to be."""
 
@@ -62,9 +53,6 @@ class Two:
         return self.desktop if host is self.laptop else self.laptop
 
     # Daemons and the line
-
-    def up(self, host: Host) -> None:
-        self.daemons[host.name] = halting.up(host)
 
     def kill(self, host: Host) -> None:
         """SIGKILL of the daemon and of all that it started."""
@@ -96,40 +84,16 @@ class Two:
 
     # Sessions
 
-    def begin(self) -> SessionId:
+    def asking(self) -> SessionId:
         """A session on the laptop that waits for a yes to its command."""
-        self.begun += 1
-        folder = self.laptop.folder / f"repo{self.begun}"
-        folder.mkdir()
-        said = self.laptop.hhd("run", "go", "-C", str(folder), "--detach", "--json").stdout
-        name: str = json.loads(said)["session"]
-        until(lambda: self.asks(self.laptop, name), SECONDS)
-        return SessionId(bytes.fromhex(name))
+        session = self.begin(self.laptop)
+        until(lambda: self.asks(self.laptop, session), SECONDS)
+        return session
 
     def transfer(self, session: SessionId) -> subprocess.Popen[bytes]:
         """`hhd transfer` to the desktop, typed on the laptop."""
         words = ("transfer", session.hex(), "desktop", "--json")
         return self.laptop.popen(sys.executable, "-m", "hhd", *words, stdout=subprocess.PIPE, stderr=subprocess.PIPE)
-
-    def verbs(self, host: Host, act: Callable[[Any], T]) -> T:
-        """A command of that host, asked in this process."""
-        with mock.patch.dict(os.environ, host.environment, clear=True), doors.control() as control:
-            return act(control)
-
-    def asks(self, host: Host, name: str) -> bool:
-        """Whether a session waits for a yes there."""
-        try:
-            return self.verbs(host, lambda control: control.show(name)).waiting == "approval of bash"
-        except UserError:
-            return False
-
-    def over(self, host: Host) -> bool:
-        return all(one.over for one in self.verbs(host, lambda control: control.transfers()))
-
-    def may(self, host: Host, session: SessionId) -> bool:
-        """Whether this device may go on with it."""
-        with at(host) as me, store.opened(me) as opened:
-            return session in opened.sessions() and Doors(opened, me, session).may_append() is None
 
     def holder(self, session: SessionId) -> Host:
         """The one device that may go on with it, as soon as one may: asserts that at no time there are two."""
@@ -162,24 +126,6 @@ class Two:
         except AssertionError as error:
             raise AssertionError(self.told()) from error
 
-    def heads(self, host: Host, session: SessionId) -> int:
-        with at(host) as me, store.opened(me) as opened:
-            return len(sessions.view(opened, me, session).heads)
-
-    def transcript(self, host: Host, session: SessionId) -> bytes:
-        """What it said, without what its machine was found to be like: that differs with whose terminal began it."""
-        whole = self.verbs(host, lambda control: b"".join(control.transcript(session.hex())))
-        return b"".join(line for line in whole.splitlines(True) if not line.startswith(b'{"event":"machine"'))
-
-    def ran(self, session: SessionId) -> list[str]:
-        """What its command left, at each place where it ran."""
-        found = set[Path]()
-        for host in (self.laptop, self.desktop):
-            with at(host) as me, store.opened(me) as opened:
-                if session in opened.sessions() and (noted := here.noted(opened, session)) is not None and noted.folder:
-                    found.add(noted.folder / "runs")
-        return [path.read_text() for path in sorted(found) if path.exists()]
-
 
 @pytest.fixture(scope="module")
 def folder(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Path]:
@@ -189,19 +135,8 @@ def folder(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Path]:
 
 @pytest.fixture(scope="module")
 def both(folder: Path) -> Iterator[Two]:
-    if (why := laboratory.missing()) is not None:
-        pytest.skip(why)
-    laboratory.sweep()
-    net = Net(("laptop", "desktop"), folder, None)
+    net = made(folder, {"laptop": '"glob"', "desktop": '"glob", "bash"'})
     try:
-        for host, allowed in ((net["laptop"], ""), (net["desktop"], ', "bash"')):
-            laboratory.warm(host)
-            model = script(host.folder / "script.jsonl", REPLIES)
-            (host.folder / "config").mkdir()
-            config = host.folder / "config" / "config.toml"
-            config.write_text(f'[model]\nname = "{model}"\n[policy]\nallow = ["glob"{allowed}]\n')
-            config.chmod(0o600)
-        pair(net, "laptop", "desktop")
         yield Two(net)
     finally:
         net.close()
@@ -211,25 +146,12 @@ def both(folder: Path) -> Iterator[Two]:
 def uncut(both: Two) -> bytes:
     """The transcript of a session that was handed on with nothing in the way."""
     both.ready()
-    session = both.begin()
+    session = both.asking()
     telling = both.transfer(session)
     assert telling.wait(SECONDS) == 0
-    until(lambda: finished(both, both.desktop, session), SECONDS)
+    until(lambda: both.finished(both.desktop, session), SECONDS)
     return both.transcript(both.desktop, session)
 
-
-def finished(both: Two, host: Host, session: SessionId) -> bool:
-    return b"Done." in both.transcript(host, session)
-
-
-PLACES = tuple(
-    (side, stage)
-    for side in Side
-    for stage in Stage
-    if stage not in (Stage.NONE, Stage.ABORTED, Stage.SUPERSEDED)
-    and any(row.side is side and row.to is stage and Act.PERSIST in row.does for row in TABLE)
-)
-"""Every stage of either side that a handoff comes to on its way; those in which it is given up come of the others."""
 
 SIGNING = {row.to for row in TABLE if Act.SIGN in row.does}
 """Where the next thing is the release: a person is not fast enough to give it up."""
@@ -311,7 +233,7 @@ def test_where_a_device_is_gone_for_good_the_way_on_is_offered_and_works(
             taken_over(both, stays, session)
         elif stage in UNTAKEN:
             taken_over(both, stays, session)
-        until(lambda: finished(both, stays, session), SECONDS)
+        until(lambda: both.finished(stays, session), SECONDS)
         assert both.ran(session) == ["x\n"], "once"
         both.up(gone)
         both.rest()
@@ -324,7 +246,7 @@ def struck(both: Two, side: Side, stage: Stage) -> Iterator[tuple[SessionId, sub
     """A session on its way, whose handoff stands at a stage, and will stand there until the daemon goes on."""
     both.ready()
     both.sound = False
-    session = both.begin()
+    session = both.asking()
     halted = both.laptop if side is Side.SOURCE else both.desktop
     halting.order(halted.folder / "data", halting.place(side, stage))
     telling = both.transfer(session)
@@ -341,18 +263,9 @@ def struck(both: Two, side: Side, stage: Stage) -> Iterator[tuple[SessionId, sub
 
 
 def says_yes(both: Two, host: Host, session: SessionId) -> None:
-    """The person at a device whose policy asks says yes, and the session goes on."""
-    asked = dict[str, Any]()
-
-    def asks() -> bool:
-        """Not while a process advances it: it is on its way to the question."""
-        said = host.hhd("approve", session.hex(), "--json", check=False)
-        asked.update(json.loads(said.stdout) if said.returncode == 3 else {})
-        return "shown" in asked
-
-    until(asks, SECONDS)
-    host.hhd("approve", session.hex(), "--shown", asked["shown"])
-    host.hhd("resume", session.hex(), "--detach")
+    """The person at a device whose policy asks says yes as soon as it asks, and the session goes on."""
+    until(lambda: both.says_yes(host, session), SECONDS)
+    both.go_on(host, session)
 
 
 def says_what_ran(both: Two, host: Host, session: SessionId) -> bool:
@@ -360,16 +273,16 @@ def says_what_ran(both: Two, host: Host, session: SessionId) -> bool:
     shown = list[str]()
 
     def came() -> bool:
-        shown[:] = [json.loads(host.hhd("show", session.hex(), "--json", check=False).stdout)["state"]]
-        return finished(both, host, session) or shown == ["uncertain"]
+        with contextlib.suppress(UserError):
+            shown[:] = [both.verbs(host, lambda control: control.show(session.hex())).state]
+        return both.finished(host, session) or shown == ["uncertain"]
 
     until(came, SECONDS)
     if shown != ["uncertain"]:
         return False
-    ran = both.ran(session) == ["x\n"]
-    host.hhd("settle", session.hex(), *(("--ran", "one") if ran else ("--did-not-run",)))
-    host.hhd("resume", session.hex(), "--detach")
-    until(lambda: finished(both, host, session), SECONDS)
+    both.settle(host, session)
+    both.go_on(host, session)
+    until(lambda: both.finished(host, session), SECONDS)
     return True
 
 
@@ -378,19 +291,19 @@ def taken_over(both: Two, host: Host, session: SessionId) -> None:
     said = host.hhd("takeover", session.hex(), "--reason", "it is gone", "--yes", "--json", check=False)
     assert said.returncode in (0, 5), said.stderr
     if said.returncode == 5:
-        host.hhd("settle", session.hex(), "--did-not-run")
-    host.hhd("resume", session.hex(), "--detach")
+        both.settle(host, session)
+    both.go_on(host, session)
     if host is both.laptop:
         says_yes(both, host, session)
 
 
 def settled(both: Two, holder: Host, session: SessionId, uncut: bytes) -> None:
     """It went on to its end at `holder`, and there only; the transcript is that of an uncut run."""
-    until(lambda: finished(both, holder, session), SECONDS)
+    until(lambda: both.finished(holder, session), SECONDS)
     assert both.transcript(holder, session) == uncut
     assert both.ran(session) == ["x\n"], "its command ran once, where it landed"
     until(lambda: both.transcript(both.other(holder), session) == uncut, SECONDS)
-    assert both.heads(holder, session) == both.heads(both.other(holder), session) == 1
+    assert len(both.heads(holder, session)) == len(both.heads(both.other(holder), session)) == 1
     assert both.holder(session) is holder
 
 
