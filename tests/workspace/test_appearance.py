@@ -3,8 +3,9 @@
 from __future__ import annotations
 
 import os
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
 from pathlib import Path
+from typing import Any
 
 import pytest
 from tests.workspace.lab import git, repository
@@ -99,6 +100,26 @@ def test_what_was_just_written_a_repository_inside_and_a_large_one_are_not_told_
     repository(repo / "inner")
     assert appearance(repo) is None
     assert appearance(repo / "nowhere") is None
+
+
+def test_of_a_repository_whose_index_names_too_many_no_name_is_looked_at(
+    repo: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    walked: list[Path] = []
+    walk = module._walked
+
+    def counted(top: Path, *more: Any, **named: Any) -> Iterator[bytes]:
+        walked.append(top)
+        return walk(top, *more, **named)
+
+    monkeypatch.setattr(module, "_walked", counted)
+    assert appearance(repo) is not None and walked
+    index = (repo / ".git" / "index").read_bytes()
+    walked.clear()
+    (repo / ".git" / "index").write_bytes(index[:8] + (4_001).to_bytes(4, "big") + index[12:])
+    assert appearance(repo) is None and not walked
+    (repo / ".git" / "index").write_bytes(b"XIRC" + index[4:8] + (4_001).to_bytes(4, "big"))
+    assert appearance(repo) is not None, "it is no index, and says nothing"
 
 
 def test_a_time_without_parts_of_a_second_is_trusted_after_two_of_them_and_others_sooner() -> None:

@@ -9,6 +9,7 @@ is a repository inside, it cannot be read, or it is so large that git, which cac
 from __future__ import annotations
 
 import os
+import struct
 import time
 from collections.abc import Iterator
 from hashlib import sha256
@@ -16,6 +17,7 @@ from pathlib import Path
 
 from hhd.base.beneath import LOOK
 from hhd.base.errors import UserError
+from hhd.base.files import open_plain
 from hhd.workspace.capture import own_below
 from hhd.workspace.memory import RACY_NS, Stamp, stamp_of
 from hhd.workspace.place import Place, find
@@ -39,6 +41,9 @@ _SETTINGS = ("~/.gitconfig", "/etc/gitconfig", "/etc/gitattributes")
 _SETTINGS_BELOW_CONFIG = ("git/config", "git/ignore", "git/attributes")
 
 
+_INDEX_HEAD = struct.Struct(">4sII")
+
+
 class _CannotTell(Exception):
     """Only a capture can."""
 
@@ -59,6 +64,8 @@ def appearance(folder: Path) -> bytes | None:
 
 
 def _lines(top: Path, place: Place | None, now_ns: int) -> Iterator[bytes]:
+    if place is not None and _tracked(place) > THINGS_MAX:
+        raise _CannotTell  # Before the first name is looked at.
     left = [PLAIN_THINGS_MAX if place is None else THINGS_MAX]
     ours = {one + b"/" for one in own_below(top)}
     yield from _walked(top, frozenset(), ours, left, now_ns, is_git=False)
@@ -67,6 +74,17 @@ def _lines(top: Path, place: Place | None, now_ns: int) -> Iterator[bytes]:
         yield from _walked(git, _WITHOUT, set(), left, now_ns, is_git=True)
     if place is not None:
         yield from _settings()
+
+
+def _tracked(place: Place) -> int:
+    """How many files the index names, as its head says; 0 where there is none, or it is none."""
+    try:
+        with open_plain(place.git_dir / "index") as opened:
+            head = opened.read(_INDEX_HEAD.size)
+    except FileNotFoundError:
+        return 0
+    magic, _, count = _INDEX_HEAD.unpack(head.ljust(_INDEX_HEAD.size, b"\0"))
+    return int(count) if magic == b"DIRC" else 0
 
 
 def _walked(

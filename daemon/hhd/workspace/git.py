@@ -12,7 +12,7 @@ from __future__ import annotations
 import os
 import re
 import subprocess
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Container, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from pathlib import Path
 from types import MappingProxyType
@@ -95,9 +95,13 @@ class Git:
         return self.ended(*words, stdin=stdin, env=env)[0]
 
     def ended(
-        self, *words: str, stdin: bytes | None = None, env: Mapping[str, str] | None = None
+        self,
+        *words: str,
+        stdin: bytes | None = None,
+        env: Mapping[str, str] | None = None,
+        statuses: Container[int] = (0,),
     ) -> tuple[bytes, bytes]:
-        """Return what `git WORDS` prints, and what it says beside; raises as `run`."""
+        """Return what `git WORDS` prints, and what it says beside; raises as `run`. `statuses`: those that are fine."""
         try:
             done = subprocess.run(
                 self.command(words),
@@ -111,7 +115,7 @@ class Git:
             )
         except subprocess.TimeoutExpired:
             raise GitFailed(f"git {words[0]} did not end within {SECONDS_MAX} seconds") from None
-        if done.returncode:
+        if done.returncode not in statuses:
             raise GitFailed(said(done.stderr) or f"git {words[0]} ended with status {done.returncode}")
         return done.stdout, done.stderr
 

@@ -1,8 +1,9 @@
 """What git says of a working tree: where index and HEAD differ, where files and index do, what is not tracked.
 
-`git status` is asked for the tracked part and `git ls-files` for the rest at the same time; a second, short `git
-status` then sorts what is not tracked into new and ignored. In sum that is the work of one `git status`, and unlike
-that it also finds empty folders.
+`git status` is asked for the tracked part and `git ls-files` for the rest at the same time. What is not tracked is then
+sorted into new and ignored: plain files by `git check-ignore`, which looks at nothing but the patterns, and where there
+are folders among it by a second `git status`, which looks at all of the index again. In sum that is the work of one
+`git status`, and unlike that it also finds empty folders.
 """
 
 from __future__ import annotations
@@ -76,7 +77,9 @@ def status(view: View) -> Status:
         here = others.result()
     _parse(tracked[0], found)
     loose = [*here[0].split(b"\0")[:-1], *_folders_in_place_of_files(view, found)]
-    if loose:
+    if loose and not any(one.endswith(b"/") for one in loose) and (sorted_out := _sorted_out(view, loose)) is not None:
+        found.untracked, found.ignored = sorted_out
+    elif loose:
         asked = loose if len(loose) <= _SORTED_ONE_BY_ONE_MAX else []
         sorting = _run(view, *_STATUS, "--untracked-files=all", "--ignored=matching", "--", *map(_text, asked))
         rest = Status()
@@ -86,6 +89,25 @@ def status(view: View) -> Status:
         tracked = (tracked[0], tracked[1] + sorting[1])
     found.unreadable = sorted(set(_unreadable(tracked[1] + here[1])))
     return found
+
+
+def _sorted_out(view: View, files: list[bytes]) -> tuple[list[bytes], list[bytes]] | None:
+    """Those of `files`, none of them tracked, that are new, and those that are ignored; None where git cannot tell."""
+    named = [b"./" + one for one in files]  # So that none begins like a word to git (`:(top)`).
+    words = ("check-ignore", "--no-index", "--verbose", "--non-matching", "-z", "--stdin")
+    env = {**view.env, "GIT_LITERAL_PATHSPECS": "0"}  # It takes paths as they are, and fails where it is told to.
+    try:
+        said, _ = view.git.ended(*words, stdin=b"\0".join((*named, b"")), env=env, statuses=(0, 1))  # 1: all are new.
+    except GitFailed:
+        return None
+    fields = said.split(b"\0")[:-1]
+    if fields[3::4] != named:
+        return None
+    new: list[bytes] = []
+    ignored: list[bytes] = []
+    for source, pattern, path in zip(fields[0::4], fields[2::4], files, strict=True):
+        (ignored if source and not pattern.startswith(b"!") else new).append(path)
+    return new, ignored
 
 
 def _folders_in_place_of_files(view: View, found: Status) -> Iterator[bytes]:

@@ -176,6 +176,16 @@ def _work(module: ModuleType) -> None:
             _wrap(module.Work, name, "files")
 
 
+def _captures_kept(module: ModuleType) -> None:
+    _wrap(module.CaptureWriter, "finish", "files")
+    _wrap(module.CaptureReader, "__init__", "files")
+    _wrap(module.CaptureReader, "capture", "files")
+
+
+def _status(module: ModuleType) -> None:
+    _wrap(module, "status", "files")
+
+
 def _materialise(module: ModuleType) -> None:
     for name in ("materialise", "prepare"):
         _wrap(module, name, "files")
@@ -197,6 +207,8 @@ def _captures(module: ModuleType) -> None:
 
     _wrap(module.Captures, "take", "files", paused)
     _wrap(module.Captures, "_capture", "files")
+    _wrap(module.Captures, "_last", "files")
+    _wrap(module, "insist_on_own_folder", "files")
 
 
 def _stored_session(module: ModuleType) -> None:
@@ -240,6 +252,8 @@ _AFTER = {
     "hhd.node.worker": _worker,
     "hhd.workspace.capture": _capture,
     "hhd.workspace.appearance": _appearance,
+    "hhd.store.captures": _captures_kept,
+    "hhd.workspace.status": _status,
     "hhd.workspace.ahead": _ahead,
     "hhd.workspace.work": _work,
     "hhd.workspace.materialise": _materialise,
