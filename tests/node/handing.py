@@ -127,7 +127,9 @@ class Site:
 
     # Running
 
-    async def start(self, session: SessionId, folder: Path | None = None, model: str | None = None) -> bool:
+    async def start(
+        self, session: SessionId, folder: Path | None = None, model: str | None = None, *, noted: bool = False
+    ) -> bool:
         self.started.append(session)
         self.runs.add(session)
         await self.house.on_start(self, session)

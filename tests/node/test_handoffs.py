@@ -516,7 +516,7 @@ def test_what_a_target_could_not_do_as_it_was_reaches_who_typed_it_and_who_looks
 
     async def go() -> None:
         async with house(three) as home:
-            with mock.patch.object(handoff_steps, "bring", return_value=elsewhere):
+            with mock.patch.object(handoff_steps, "bring", return_value=(elsewhere, True)):
                 moved = await home.sites["laptop"].transfer(asking, "desktop")
             assert moved[-1].over and moved[-1].notes == (note,)
             for device, other in ((laptop, desktop), (desktop, laptop)):
@@ -525,7 +525,7 @@ def test_what_a_target_could_not_do_as_it_was_reaches_who_typed_it_and_who_looks
                 assert shown.notes == (note,) and shown.handed is not None
                 assert shown.handed.id == other.me.text
             await until(lambda: stages(desktop, asking) == ["cleaned"] == stages(laptop, asking))
-            with mock.patch.object(handoff_steps, "bring", return_value=elsewhere):
+            with mock.patch.object(handoff_steps, "bring", return_value=(elsewhere, True)):
                 moved = await home.sites["laptop"].transfer(asking, "here")  # By the desktop, which has it.
             assert moved[-1].over and moved[-1].notes == (note,), "who asked for it is another device"
             await until(lambda: stages(desktop, asking)[0] == "cleaned" == stages(laptop, asking)[0])

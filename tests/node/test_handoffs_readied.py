@@ -30,6 +30,7 @@ from hhd.node import (
     here,
     recapture,
     sessions,
+    should_run,
     workspaces,
 )
 from hhd.node.answers.handoff import Moved
@@ -133,6 +134,29 @@ def test_in_the_pause_there_is_only_the_switch(
     assert said.status == 0 and did == ["1 prepared", "switch"]
     assert (there / "one").read_text() == (there / "new").read_text() == "of the laptop\n"
     assert not stages(there) and not list(pending_folder().glob("*.sealed"))
+
+
+@pytest.mark.parametrize("room", [True, False])
+def test_that_it_should_run_is_on_disk_with_where_its_files_are_or_is_said_to_be_missing(
+    both: list[Device], session: SessionId, monkeypatch: pytest.MonkeyPatch, room: bool
+) -> None:
+    """Its files appeared either way: that too many run already is for who begins it to say."""
+    started = list[tuple[bool, int, bool]]()
+
+    async def start(self: Site, session: SessionId, *_: Any, noted: bool = False) -> bool:
+        with self.opened() as control:
+            place, notes = here.noted(control.store, session), should_run.noted(control.store)
+        assert place is not None and place.folder is not None
+        started.append((noted, len(notes), (place.folder / "new").exists()))
+        return True
+
+    monkeypatch.setattr(Site, "start", start)
+    if not room:
+        monkeypatch.setattr(should_run, "NOTES_MAX", 0)
+    _, said = moved(both, session, lambda _: None)
+    assert said.status == 0 and started == [(room, int(room), True)]
+    (kept,) = should_run.noted(both[1].store) or [None]
+    assert kept == (should_run.Note(session, None, None) if room else None)
 
 
 def test_nothing_of_what_is_being_switched_to_is_taken_away_by_a_daemon_that_ends(

@@ -15,6 +15,7 @@ from tests.node.wired import person
 from hhd.node import judged
 from hhd.node.lineages import Lineage, lineage_of
 from hhd.node.members import members
+from hhd.store import statements
 from hhd.store.statements import Statements
 from hhd.store.store import Store
 from hhd_protocol.fencing import Resolved
@@ -58,6 +59,18 @@ def test_a_session_is_read_once_in_a_process_and_judged_once_in_each_thread(know
         assert asked(known).view != found[0].view and asked(known).view != found[0].view
         assert reads.call_count == 1, "and once more after a step"
     assert len({id(one.known) for one in found[:6]}) == 1
+
+
+def test_where_something_came_only_that_is_read(known: Known) -> None:
+    before = asked(known)
+    known.work.step()
+    with mock.patch.object(statements, "opened", side_effect=statements.opened) as opens:
+        found = asked(known)
+    (came,) = {one.id for one in found.signed} - {one.id for one in before.signed}
+    assert [one.args[0] for one in opens.call_args_list] == [came]
+    assert len(found.signed) == len(before.signed) + 1
+    judged.forget()
+    assert meaning(found) == meaning(asked(known)), "as if all had been read"
 
 
 def signed_here(known: Known) -> None:

@@ -7,6 +7,7 @@ folder of ours. A folder that holds something of the person's own is left alone,
 from __future__ import annotations
 
 import shutil
+from collections.abc import Callable
 from dataclasses import replace
 from pathlib import Path
 
@@ -70,25 +71,29 @@ def bring(
     called: str = "",
     looked: Looked | None = None,
     readied: Readied | None = None,
+    then: Callable[[], None] = lambda: None,
 ) -> Applied | None:
     """Make the files of the main head of `session` appear, and note where; None where it has none captured.
 
     `called`: what its folder is called elsewhere. `looked`: what was found in the folder shortly before. `readied`:
-    what was prepared there, which the caller drops. Raises UserError, with nothing changed.
+    what was prepared there, which the caller drops. `then` writes in the transaction of that note. Raises UserError,
+    with nothing changed.
     """
     ref = _captured(store, sessions.view(store, me, session).main)
     if ref is None:
         return None
     noted = here.noted(store, session)
     mapped = None if noted is None else noted.folder
-    applied = Workspaces(store=store, me=me).bring(
-        session, ref, mapped, called=called or _called(mapped), looked=looked, readied=readied
+    before = noted or here.Note(place=None)
+
+    def note(folder: Path) -> None:
+        here.note(store, session, replace(before, folder=folder))
+        listing.change(store, session, folder=str(folder))
+        then()
+
+    return Workspaces(store=store, me=me).bring(
+        session, ref, mapped, called=called or _called(mapped), looked=looked, readied=readied, then=note
     )
-    with store.transaction():
-        note = noted or here.Note(place=None)
-        here.note(store, session, replace(note, folder=Path(applied.folder)))
-        listing.change(store, session, folder=applied.folder)
-    return applied
 
 
 def told(store: Store, me: Identity, session: SessionId) -> tuple[str, str, tuple[str, ...]]:

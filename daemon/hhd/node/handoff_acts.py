@@ -86,8 +86,10 @@ class Acts:
     async def pause(self, going: Going) -> None:
         """Bring the session to rest at the source."""
         session, going.resting = going.session, True
+        self._ways.keep_open(going.transfer)
         if not going.paused_at:  # It rests already, where a word was lost since.
-            await self.rehearsal.ask(going)
+            await asyncio.gather(self.rehearsal.ask(going), self._warm(going))
+            self._ways.keep_open(going.transfer)
         ran = None
         if session in self._ways.workers.running():
             ran = Note(session, *self._ways.workers.chosen(session))
@@ -96,6 +98,12 @@ class Acts:
         await self._ways.workers.halt(session, soft=not going.one.record.cancel_running)
         head = await self._ways.read(lambda control: handoff_steps.head_of(control.store, control.me, session))
         await self._happen(going, Event(what=Happening.PAUSED, head=head, at_ms=now_ms()))
+
+    async def _warm(self, going: Going) -> None:
+        """Have all at hand that is asked of the store in the pause, while the target makes ready."""
+        with contextlib.suppress(UserError, OSError):
+            await self._ways.read(lambda control: handoff_steps.warm(control.store, control.me, going.session))
+            await self._ways.store(lambda control: handoff_steps.warm(control.store, control.me, going.session))
 
     async def resume(self, going: Going) -> None:
         """Let the session run on at the source, where it ran before it was paused.
@@ -133,11 +141,11 @@ class Acts:
     async def open(self, going: Going) -> None:
         """The session is this device's: its files appear, in one step, and then it goes on."""
         session, transfer = going.session, going.transfer
-        notes, runs = [], True
+        notes, runs, noted = [], True, False
         await self.rehearsal.wait_for_files(going)
         called, looked, readied = going.called, going.looked, self.rehearsal.taken(going)
         try:
-            brought = await self._ways.store(
+            brought, noted = await self._ways.store(
                 lambda control: handoff_steps.bring(control.store, control.me, session, called, looked, readied)
             )
             if brought is not None and brought.instead:
@@ -149,7 +157,7 @@ class Acts:
         # A record of what was begun there would have its process look into it.
         await self.rehearsal.drop(going, readied)
         try:
-            await self._ways.workers.start(session)
+            await self._ways.workers.start(session, noted=noted)
         except (UserError, OSError) as error:
             log.fault("handoff_not_begun", error, session=session.hex(), transfer=transfer.hex())
             notes.append(f"It does not run: {why_of(error)}")
@@ -166,6 +174,8 @@ class Acts:
         """Close the records, once the session was begun."""
         if going.one.side is Side.TARGET and going.one.stage in (Stage.ABORTED, Stage.SUPERSEDED):
             self._ways.workers.unready(going.session)
+        if going.one.side is Side.SOURCE and going.one.stage is Stage.ACKNOWLEDGED:
+            await self._ways.calm(going.calm)
         if (opening := going.busy.get(Act.OPEN)) is not None:
             await asyncio.wait([opening])
         if going.readying is not None:

@@ -3,12 +3,16 @@
 from __future__ import annotations
 
 from collections.abc import Awaitable, Callable
+from contextlib import AbstractContextManager
 from pathlib import Path
 from typing import Protocol
 
+from hhd.node.control import ControlService
 from hhd.transports.link import Channel, Link
 from hhd_protocol import live
 from hhd_protocol.ids import CheckpointId, DeviceId, SessionId
+
+Open = Callable[[], AbstractContextManager[ControlService]]
 
 
 class Peering(Protocol):
@@ -40,8 +44,11 @@ class Syncing(Protocol):
 class Running(Protocol):
     """Sessions that run in the daemon (`hhd.node.workers`)."""
 
-    async def start(self, session: SessionId, folder: Path | None = None, model: str | None = None) -> bool:
-        """Run a session; False where it runs already. Raises UserError."""
+    async def start(
+        self, session: SessionId, folder: Path | None = None, model: str | None = None, *, noted: bool = False
+    ) -> bool:
+        """Run a session; False where it runs already. `noted`: on disk, that it should run as it is asked to here.
+        Raises UserError."""
 
     async def look(self, session: SessionId) -> None:
         """Have what the newest checkpoint of a session says of its folder be as the folder is now, if that can be."""

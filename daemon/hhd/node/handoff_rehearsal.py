@@ -78,6 +78,7 @@ class Rehearsal:
             going.readying_for = head if asked else None
             going.readying = self._ways.begin(self._files(going, going.readying_for, going.readying))
         if asked:
+            self._ways.keep_open(going.transfer)
             going.answers_owed += 1
             self._ways.soon(self._say(going, head, [one for one in (going.rehearsing, going.readying) if one]))
 
@@ -94,6 +95,9 @@ class Rehearsal:
             await asyncio.wait([before])
         try:
             await self.load(going, head)
+            if asked:  # The pause is near: what it asks the store for is at hand then.
+                session = going.session
+                await self._ways.store(lambda control: handoff_steps.warm(control.store, control.me, session))
         except (UserError, OSError, FormatError) as error:  # It is met again, and told, when it counts.
             if asked:
                 self._fault(going, error)

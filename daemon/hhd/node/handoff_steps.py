@@ -2,11 +2,12 @@
 
 from __future__ import annotations
 
+import contextlib
 from collections.abc import Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING
 
-from hhd.base.errors import RefusedError
+from hhd.base.errors import RefusedError, UserError
 from hhd.base.release import RELEASE
 from hhd.base.text import visible
 from hhd.identity.key import Identity
@@ -20,6 +21,7 @@ from hhd.node import (
     naming,
     registry,
     sessions,
+    should_run,
 )
 from hhd.node.devices import Devices
 from hhd.node.doors import known as known_of
@@ -153,6 +155,13 @@ def main_of(store: Store, me: Identity, session: SessionId) -> CheckpointId:
     if main is None:
         raise RefusedError(f"No head of session {short(session)} leads; choose one: hhd heads {short(session)}")
     return CheckpointId(main)
+
+
+def warm(store: Store, me: Identity, session: SessionId) -> None:
+    """Have at hand what the release of `session` will ask about it, where all is as it is now."""
+    for head in sessions.view(store, me, session).heads:
+        with contextlib.suppress(UserError):  # It is met again, and told, when it counts.
+            _ = Moment(store, CheckpointId(head)).standing
 
 
 def load(store: Store, session: SessionId, head: CheckpointId) -> tuple[bytes, Ref | None]:
@@ -357,11 +366,20 @@ def bring(
     called: str,
     looked: Looked | None = None,
     readied: Readied | None = None,
-) -> Applied | None:
-    """As `bringing.bring`."""
+) -> tuple[Applied | None, bool]:
+    """As `bringing.bring`; and note, in the same transaction, that it should run here: False where that was not."""
     from hhd.node import bringing  # With all of workspace: most that a daemon does has no use for it.
 
-    return bringing.bring(store, me, session, called=called, looked=looked, readied=readied)
+    noted = False
+
+    def run() -> None:
+        nonlocal noted
+        with contextlib.suppress(RefusedError):  # Too many run: who begins it hears of that, and says so.
+            should_run.note(store, should_run.Note(session, None, None))
+            noted = True
+
+    done = bringing.bring(store, me, session, called=called, looked=looked, readied=readied, then=run)
+    return done, noted
 
 
 def folder_of(store: Store, session: SessionId) -> Path | None:

@@ -44,8 +44,6 @@ from hhd_protocol.handoff import (
 )
 from hhd_protocol.ids import DeviceId, SessionId, TransferId
 
-SPREAD_SECONDS = 1.0
-"""Until others hear of a release from this device, if it is not settled between the two before."""
 BEGIN_SECONDS = 15.0
 """For a target that took a session to say that it runs there; then who watches is told without."""
 TAKEN = (Stage.TAKEN, Stage.ACKNOWLEDGED, Stage.CLEANED)
@@ -72,6 +70,7 @@ class Turns:
         finally:
             if going.one.over or (going.one.stage is Stage.NONE and not going.busy):
                 self.goings.pop(going.transfer, None)
+                self._ways.let_go(going.transfer)
 
     async def _step(self, going: Going, event: Event) -> None:
         if event.what in (Happening.CANCELLED, Happening.FAILED, Happening.ABORT):
@@ -142,9 +141,7 @@ class Turns:
     async def _spread(self, going: Going) -> None:
         """Have the others hear of the release: the two that it is for know, and have something else to do first."""
         if going.one.stage in (Stage.RELEASED, Stage.TAKEN):
-            with contextlib.suppress(TimeoutError):
-                async with asyncio.timeout(SPREAD_SECONDS):
-                    await going.calm.wait()
+            await self._ways.calm(going.calm)
         for hear in self.on_change:
             hear(going.session)
 

@@ -3,15 +3,16 @@
 from __future__ import annotations
 
 import asyncio
+import contextlib
 from collections.abc import Callable, Coroutine
-from contextlib import AbstractContextManager
 from typing import Any, TypeVar
 
 from hhd.base import log
 from hhd.base.errors import RefusedError, UserError
 from hhd.node import handoff_steps
 from hhd.node.control import ControlService
-from hhd.node.handoff_ports import Peering, Running, Syncing
+from hhd.node.handoff_ports import Open, Peering, Running, Syncing
+from hhd.node.kept_open import KeptOpen
 from hhd.node.lanes import Lanes
 from hhd.transports.link import Channel, Link, LinkError
 from hhd_protocol import handoff
@@ -22,7 +23,12 @@ from hhd_protocol.ids import DeviceId, SessionId, TransferId
 
 CHANNEL = "handoff"
 
-Open = Callable[[], AbstractContextManager[ControlService]]
+CALM_SECONDS = 1.0
+"""For a session that was released to run at its target, until what else is to be done is begun."""
+
+KEPT_SECONDS = 10.0
+"""That a handoff keeps the store open: much longer than a pause, and nobody who wants to repair it waits for long."""
+
 T = TypeVar("T")
 
 
@@ -39,7 +45,9 @@ class Ways:
         syncing: Syncing,
         workers: Running,
     ) -> None:
-        self.me, self._opened, self._lanes = me, opened, lanes
+        self.me = me
+        self._looking, self._changing = KeptOpen(opened, lanes.looking), KeptOpen(opened, lanes.changing)
+        self._keeping: dict[TransferId, asyncio.TimerHandle] = {}
         self.peers, self.syncing, self.workers = peers, syncing, workers
         self.tasks: asyncio.TaskGroup | None = None
         """Of the daemon, while it is up."""
@@ -101,21 +109,33 @@ class Ways:
 
     async def read(self, act: Callable[[ControlService], T]) -> T:
         """Look into the store."""
-
-        def opened() -> T:
-            with self._opened() as control:
-                return act(control)
-
-        return await self._lanes.looking.do(opened)
+        return await self._looking.do(act)
 
     async def store(self, act: Callable[[ControlService], T]) -> T:
         """Do something with the store that changes it, or that must not lie before a change."""
+        return await self._changing.do(act)
 
-        def opened() -> T:
-            with self._opened() as control:
-                return act(control)
+    async def calm(self, calm: asyncio.Event) -> None:
+        """Wait until a session that was handed on runs, or for a moment: what can be done later does not take time
+        from that."""
+        with contextlib.suppress(TimeoutError):
+            async with asyncio.timeout(CALM_SECONDS):
+                await calm.wait()
 
-        return await self._lanes.changing.do(opened)
+    def keep_open(self, transfer: TransferId) -> None:
+        """Leave the store open from now on, for some seconds at most: much follows for this handoff."""
+        if transfer not in self._keeping:
+            loop = asyncio.get_running_loop()
+            self._keeping[transfer] = loop.call_later(KEPT_SECONDS, self.let_go, transfer)
+            self._looking.keep()
+            self._changing.keep()
+
+    def let_go(self, transfer: TransferId) -> None:
+        """It need not be open for this handoff any more; again does nothing."""
+        if (end := self._keeping.pop(transfer, None)) is not None:
+            end.cancel()
+            self._looking.let_go()
+            self._changing.let_go()
 
     async def send(self, peer: DeviceId, message: AnyMessage | AnyAside) -> None:
         """Say something to a device, if there is a link; it is said again when it was lost."""

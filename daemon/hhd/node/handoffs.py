@@ -21,10 +21,10 @@ from hhd.node.handoff_going import DEADLINE_SECONDS, kept, now_ms
 from hhd.node.handoff_heard import Heard
 from hhd.node.handoff_inquiries import CHANNEL as INQUIRY
 from hhd.node.handoff_inquiries import Inquiries
-from hhd.node.handoff_ports import Peering, Running, Syncing
+from hhd.node.handoff_ports import Open, Peering, Running, Syncing
 from hhd.node.handoff_progress import moved
 from hhd.node.handoff_turns import Turns
-from hhd.node.handoff_ways import CHANNEL, Open, Ways
+from hhd.node.handoff_ways import CHANNEL, Ways
 from hhd.node.handoff_wishes import Wishes
 from hhd.node.lanes import Lanes
 from hhd.node.refused import short

@@ -3,7 +3,8 @@
 Both are kept by the store and the session, and count only for the very revision that they were made from
 (`hhd.node.lineages.revision`) and the same members: whoever asks finds out the revision first, in one snapshot with
 what they read. A revision names the last statements by their ids, which are digests of all that they say, so nothing
-that was rolled back, removed or taken in by another process can pass for another. Statements are values, and shared by
+that was rolled back, removed or taken in by another process can pass for another. Where something came, only that is
+read; what is listed, and in which order, is read each time. Statements are values, and shared by
 all threads. What was judged of them grows when it is asked, so each thread has its own.
 """
 
@@ -13,6 +14,7 @@ import threading
 from collections import OrderedDict
 from collections.abc import Mapping
 from dataclasses import dataclass
+from functools import cached_property
 from pathlib import Path
 
 from hhd.node.members import Member
@@ -40,6 +42,11 @@ class Read:
     signed: tuple[Signed, ...]
     facts: Mapping[StatementId, Fact]
 
+    @cached_property
+    def by_id(self) -> Mapping[StatementId, Signed]:
+        """The statements by their ids."""
+        return {one.id: one for one in self.signed}
+
 
 _READ: OrderedDict[_Of, tuple[Revision, Read]] = OrderedDict()
 _READING = threading.Lock()
@@ -64,6 +71,14 @@ def read_before(
             return None
         _READ.move_to_end(of)
         return kept[1]
+
+
+def read_any(store: Store, session: SessionId, members: Mapping[DeviceId, Member]) -> Read | None:
+    """What was read of `session` at another revision, by the same members: each statement in it is what its id says,
+    whether or not it is still here."""
+    with _READING:
+        kept = _READ.get(_of(store, session))
+        return None if kept is None or kept[1].members != members else kept[1]
 
 
 def keep_read(store: Store, session: SessionId, revision: Revision, read: Read) -> Read:

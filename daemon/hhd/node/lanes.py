@@ -19,6 +19,8 @@ class Lane:
 
     def __init__(self, name: str) -> None:
         self._thread = ThreadPoolExecutor(max_workers=1, thread_name_prefix=f"hhd {name}")
+        self.at_end: list[Callable[[], None]] = []
+        """Called once nothing is done any more."""
 
     def begin(self, act: Callable[[], T]) -> asyncio.Future[T]:
         """Have `act` done once its turn came, after all that was begun before."""
@@ -31,6 +33,8 @@ class Lane:
     def close(self) -> None:
         """Wait for what is being done, and do nothing more."""
         self._thread.shutdown(wait=True, cancel_futures=True)
+        for act in self.at_end:
+            act()
 
 
 class Lanes:

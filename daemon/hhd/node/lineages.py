@@ -76,10 +76,11 @@ def lineage_of(
         of = revision(store, session)
         read = judged.read_before(store, session, of, members)
         if read is None:
-            read = judged.keep_read(store, session, of, _read(store, session, members))
+            before = judged.read_any(store, session, members)
+            read = judged.keep_read(store, session, of, _read(store, session, members, before))
         group = group_of(store)
-    if kinds is None and (known := judged.known_before(store, session, read)) is not None:
-        return Lineage(session=session, signed=read.signed, known=known)
+    if kinds is None and (same := judged.known_before(store, session, read)) is not None:
+        return Lineage(session=session, signed=read.signed, known=same)
     facts = dict(read.facts)
     if group is not None:
         facts |= {one.id: one for one in group.revocations(session)}
@@ -96,9 +97,13 @@ def revision(store: Store, session: SessionId) -> tuple[object, ...]:
     return store.arrived.revision(session), store.group.root(), store.group.count()
 
 
-def _read(store: Store, session: SessionId, members: Mapping[DeviceId, Member]) -> Read:
-    signed = tuple(store.statements.all(session))
-    facts: dict[StatementId, Fact] = {one.id: lineage.fact(one, _holds(one, members, store.device)) for one in signed}
+def _read(store: Store, session: SessionId, members: Mapping[DeviceId, Member], before: Read | None) -> Read:
+    """All that is listed now; of what was read `before`, by the same members, nothing is read or checked again."""
+    signed = tuple(store.statements.all(session, {} if before is None else before.by_id))
+    facts: dict[StatementId, Fact] = {}
+    for one in signed:
+        fact = None if before is None else before.facts.get(one.id)
+        facts[one.id] = fact or lineage.fact(one, _holds(one, members, store.device))
     return Read(members=dict(members), signed=signed, facts=facts)
 
 

@@ -70,11 +70,17 @@ class Lives:
         if self.stopping:
             raise RefusedError("The daemon is ending, so this was not done; nothing was changed.")
 
-    async def start(self, going: Going, settle: tuple[str, str] | None, patience_seconds: float) -> None:
-        """Begin a worker for a session, whose turn is held; return once it runs. Raises UserError, OSError."""
+    async def start(
+        self, going: Going, settle: tuple[str, str] | None, patience_seconds: float, *, noted: bool = False
+    ) -> None:
+        """Begin a worker for a session, whose turn is held; return once it runs. Raises UserError, OSError.
+
+        `noted`: that it should run is on disk already.
+        """
         self.insist_on_going()
-        note = Note(going.session, going.folder, going.chosen_model, going.starts)
-        await self._store.change(lambda control: should_run.note(control.store, note))
+        if not noted:
+            note = Note(going.session, going.folder, going.chosen_model, going.starts)
+            await self._store.change(lambda control: should_run.note(control.store, note))
         going.over, going.cause, going.pausing = None, "", False
         going.rested.clear()
         going.quiet.clear()

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import contextlib
+from collections import OrderedDict
 from collections.abc import Iterator
 from functools import cached_property
 
@@ -24,6 +26,13 @@ from hhd_protocol.packed import pack
 from hhd_protocol.paused import At, Origin
 from hhd_protocol.steps import Opening, StepRecord
 from hhd_protocol.stream import Stream
+
+STANDINGS_KEPT = 8
+"""Where sessions stood at checkpoints that were read: a handoff asks at each side three times, and each time the whole
+memory would be read for it."""
+
+_STANDING: OrderedDict[CheckpointId, Standing] = OrderedDict()
+"""By the id of the checkpoint, a digest of all that it names: it means the same in whichever store."""
 
 
 class Moment:
@@ -69,8 +78,10 @@ class Moment:
     @cached_property
     def standing(self) -> Standing:
         """Where the session stood, with its journal whole."""
+        if (known := _STANDING.get(self.checkpoint.id)) is not None:
+            return known
         record, opening = self.record, self.opening
-        return Standing(
+        found = Standing(
             at=record.at,
             program=opening.program,
             module=opening.module,
@@ -82,6 +93,11 @@ class Moment:
             checks=record.checks,
             steps=record.steps,
         )
+        _STANDING[self.checkpoint.id] = found
+        if len(_STANDING) > STANDINGS_KEPT:
+            with contextlib.suppress(KeyError):  # Another thread may have been quicker.
+                _STANDING.popitem(last=False)
+        return found
 
     def transcript(self, start: int = 0) -> Iterator[bytes]:
         """What the session had said, from byte `start` on, in parts."""

@@ -192,10 +192,12 @@ class Workers:
         *,
         key: str | None = None,
         settle: tuple[str, str] | None = None,
+        noted: bool = False,
     ) -> bool:
         """Run a session; False where it runs already. Returns once it is held and runs.
 
-        `folder`, `model`: None as in `should_run.Note`. Raises UserError where it cannot be driven.
+        `folder`, `model`: None as in `should_run.Note`. `noted`: that very note is on disk
+        already. Raises UserError where it cannot be driven.
         """
         going = self.going(session)
         try:
@@ -205,7 +207,7 @@ class Workers:
                 going.folder, going.chosen_model, going.starts = folder, model, 0
                 if environment is not None or key is not None:
                     going.hand = handed.hand(environment, key)
-                await self._lives.start(going, settle, PATIENCE_SECONDS)
+                await self._lives.start(going, settle, PATIENCE_SECONDS, noted=noted)
                 return True
         except (UserError, OSError):
             await going.rested.wait()  # Before it is said that it does not run, it is written that it should not.

@@ -168,7 +168,7 @@ class Workspaces:
         """
         with self.store.shelf.held():  # What is remembered of the folder in the end must still be here.
             found = self._found(name, at)
-            return self._applied(found, _place(folder or self._guess(found, found.reader.capture())), None, None)
+            return self._applied(found, _place(folder or self._guess(found, found.reader.capture())))
 
     def look(self, session: SessionId, ref: Ref, folder: Path | None, *, called: str) -> Looked | None:
         """Look at where `bring` would make the capture appear; None where nothing is there yet. Raises NotOurs."""
@@ -220,24 +220,33 @@ class Workspaces:
         called: str,
         looked: Looked | None = None,
         readied: Readied | None = None,
+        then: Callable[[Path], None] = lambda _: None,
     ) -> Applied:
         """Make the capture `ref` of a session appear in `folder`, or, where it has none here or that would lose
         something, in one of ours, that is named after what it is `called`.
 
         `looked`: what was found there shortly before. `readied`: what was prepared there; what is left of that is the
-        caller's to drop.
+        caller's to drop. `then` writes in the transaction in which it is noted that they are in the folder it is given.
         """
         with self.store.shelf.held():
             found = self._of_session_at(session, ref)
-            return self._applied(found, _place(folder or self._ours(Path(called), found)), looked, readied)
+            place = _place(folder or self._ours(Path(called), found))
+            return self._applied(found, place, looked, readied, then)
 
-    def _applied(self, found: _Found, place: Path, looked: Looked | None, readied: Readied | None) -> Applied:
+    def _applied(
+        self,
+        found: _Found,
+        place: Path,
+        looked: Looked | None = None,
+        readied: Readied | None = None,
+        then: Callable[[Path], None] = lambda _: None,
+    ) -> Applied:
         wanted = found.reader.capture()
         try:
-            return self._apply(found, wanted, place, "", looked, readied)
+            return self._apply(found, wanted, place, "", looked, readied, then)
         except NotOurs as error:
             ours = self._ours(place, found)
-            return self._apply(found, wanted, ours, str(error))
+            return self._apply(found, wanted, ours, str(error), None, None, then)
 
     def _apply(
         self,
@@ -245,8 +254,9 @@ class Workspaces:
         wanted: Capture,
         folder: Path,
         instead: str,
-        looked: Looked | None = None,
-        readied: Readied | None = None,
+        looked: Looked | None,
+        readied: Readied | None,
+        then: Callable[[Path], None],
     ) -> Applied:
         done = None if readied is None else self._appeared(found, folder, readied)
         if done is None:
@@ -256,6 +266,7 @@ class Workspaces:
                 done = materialise(wanted, _counting(given.get), folder, place, **given.about(found))
         with self.store.transaction():
             Folders(self.store).note(done.folder, found.family, found.reader.ref)
+            then(done.folder)
         return Applied(
             capture=found.id, folder=str(done.folder), in_place=done.in_place, instead=instead, notes=done.notes
         )
@@ -290,7 +301,10 @@ class Workspaces:
             with contextlib.suppress(MissingError, ThinnedError, DamagedStoreError):
                 reader = self.store.capture_reader(looked.family, looked.last)
                 return _Found(reader=reader, family=looked.family, folder=folder), looked.now
-        last = self._of_its_session(found, folder) or self._last(folder, None)
+        newest, now = self._of_its_session(found, folder)
+        last = newest or self._last(folder, None)
+        if now is not None and last is not None and last.family == found.family:
+            return last, now  # What it is held against changes only how its history is told, and that is not looked at.
         return last, self._now(folder, found, last)
 
     def _now(self, folder: Path, found: _Found, last: _Found | None) -> Capture:
@@ -387,17 +401,18 @@ class Workspaces:
             session=session,
         )
 
-    def _of_its_session(self, found: _Found, folder: Path) -> _Found | None:
-        """The newest capture of the session of `found`, if it works in `folder` and that is still as it says."""
+    def _of_its_session(self, found: _Found, folder: Path) -> tuple[_Found | None, Capture | None]:
+        """The newest capture of the session of `found`, if it works in `folder` and that is still as it says; and what
+        `folder` holds, named as the family of `found` does, if it came to be looked at."""
         if found.session is None or found.folder is None or found.folder.resolve() != folder.resolve():
-            return None
+            return None, None
         try:
             newest = self._of_session(found.session.hex())
             was = newest.reader.capture()
             now = self._now(folder, newest, newest)
         except (RefusedError, MissingError, ThinnedError):
-            return None
-        return newest if same_state(now, was) else None
+            return None, None
+        return newest if same_state(now, was) else None, now
 
     def _last(self, folder: Path, family: FamilyId | None) -> _Found | None:
         """The newest capture of `folder` (of `family`) that is here."""

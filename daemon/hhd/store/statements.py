@@ -15,7 +15,8 @@ end of this device's own chain, stay when the session is removed.
 from __future__ import annotations
 
 import functools
-from collections.abc import Iterable, Iterator
+from collections.abc import Iterable, Iterator, Mapping
+from types import MappingProxyType
 from typing import TYPE_CHECKING
 
 from hhd.store.errors import DamagedStoreError
@@ -62,9 +63,12 @@ class Statements:
             self.follow(signed)
         return signed
 
-    def all(self, session: SessionId) -> list[Signed]:
-        """Return every statement of `session`, in the order they came here by kind; raises DamagedStoreError."""
-        return list(self._each(session))
+    def all(self, session: SessionId, known: Mapping[StatementId, Signed] = MappingProxyType({})) -> list[Signed]:
+        """Return every statement of `session`, in the order they came here by kind; raises DamagedStoreError.
+
+        `known`: statements that were read before, by their ids. Those that are listed still are not read again.
+        """
+        return list(self._each(session, known))
 
     def listed(self, session: SessionId, start: int = 0) -> list[StatementId]:
         """Return the ids of a session's statements in the order they came, from the `start`-th on; those that came as
@@ -153,17 +157,20 @@ class Statements:
             self._rows.delete_both(STATEMENT, b"", entry)
         self._rows.remove_log(STATEMENTS, session)
 
-    def _each(self, session: SessionId) -> Iterator[Signed]:
+    def _each(self, session: SessionId, known: Mapping[StatementId, Signed]) -> Iterator[Signed]:
         with_content: set[bytes] = set()
-        for entry, raw in self._store.records(session):
+        for entry, raw in self._store.records(session, known):
             with_content.add(entry)
+            if entry in known:
+                yield known[entry]
+                continue
             if raw is None:
                 raise DamagedStoreError(f"The row of checkpoint {entry.hex()[:16]} is missing; run `hhd check`.")
             if raw:
                 yield opened(entry, raw)
-        for one in self._rows.listing(STATEMENTS, session):
+        for one in map(StatementId, self._rows.listing(STATEMENTS, session)):
             if one not in with_content:
-                yield self._insist(StatementId(one))
+                yield known[one] if one in known else self._insist(one)
         yield from self.tombstones(session)
 
     def _insist(self, statement: StatementId) -> Signed:

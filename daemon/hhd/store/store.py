@@ -15,7 +15,7 @@ from __future__ import annotations
 import hashlib
 import os
 import time
-from collections.abc import Callable, Iterable, Iterator
+from collections.abc import Callable, Container, Iterable, Iterator
 from contextlib import AbstractContextManager
 from dataclasses import dataclass, replace
 from pathlib import Path
@@ -314,10 +314,17 @@ class Store:
         raw = self.rows.get(CHECKPOINT, b"", checkpoint)
         return None if raw is None else record_of(raw)
 
-    def records(self, session: SessionId) -> Iterator[tuple[CheckpointId, bytes | None]]:
-        """Yield the checkpoints of a session in the order they came, each with what `record` says of it."""
+    def records(
+        self, session: SessionId, known: Container[StatementId] = ()
+    ) -> Iterator[tuple[CheckpointId, bytes | None]]:
+        """Yield the checkpoints of a session in the order they came, each with what `record` says of it.
+
+        Those that are `known` are not read: None stands beside them.
+        """
         ids = self.checkpoint_ids(session)
-        for id, raw in zip(ids, self.rows.each_of(CHECKPOINT, b"", ids), strict=True):
+        rows = self.rows.each_of(CHECKPOINT, b"", [id for id in ids if id not in known])
+        for id in ids:
+            raw = None if id in known else next(rows)
             yield id, None if raw is None else record_of(raw)
 
     def heads(self, session: SessionId) -> list[CheckpointId]:
