@@ -69,3 +69,12 @@ def test_only_a_pause_for_a_handoff_looks_at_the_folder_with_what_commands_left_
         one.listen_to(iter([pair.Pause(soft=True, captures=True)]))
     assert captures.mock_calls == [mock.call.look_again(leftovers.end_children)]
     assert paused.mock_calls[::2] == [mock.call(soft=True)] * 2
+
+
+def test_a_look_while_a_person_is_waited_for_captures_only_where_the_folder_differs() -> None:
+    one, end, _ = face()
+    captures = mock.Mock()
+    with mock.patch.object(_Face, "_captures", return_value=captures), mock.patch.object(one, "_run") as run:
+        one._capture_now()
+    assert captures.mock_calls == [mock.call.look_again()] and run.session.flush.mock_calls == [mock.call()]
+    assert end.said == [pair.Looked()]

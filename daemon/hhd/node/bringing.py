@@ -42,8 +42,11 @@ def why_elsewhere(store: Store, me: Identity, session: SessionId) -> str:
 
     Raises UserError where it cannot be told what is there.
     """
-    noted, ref = here.noted(store, session), _captured(store, sessions.view(store, me, session).main)
-    if ref is None or noted is None or noted.folder is None:
+    noted = here.noted(store, session)
+    if noted is None or noted.folder is None:  # It never was here: nothing of it may be, not even a record.
+        return ""
+    ref = _captured(store, sessions.view(store, me, session).main)
+    if ref is None:
         return ""
     return Workspaces(store=store, me=me).why_elsewhere(session, ref, noted.folder)
 

@@ -77,12 +77,12 @@ class Captures:
         """Something ran that may have written."""
         self._due = True
 
-    def look_again(self, quieten: Callable[[], None] = lambda: None) -> None:
+    def look_again(self, quieten: Callable[[], None] | None = None) -> None:
         """Somebody else may have written: from now on, at a pause, it is looked whether the folder differs.
 
-        `quieten` is called before: it ends what would write there after that look.
+        `quieten` is called before, from now on: it ends what would write there after that look.
         """
-        self._looks, self._quieten = True, quieten
+        self._looks, self._quieten = True, quieten or self._quieten
 
     def _differs(self) -> bool:
         """Whether the folder may be otherwise than the last capture has it."""

@@ -377,7 +377,7 @@ class _Face:
         """Bring what the last checkpoint says of the folder up to now."""
         assert self._run is not None
         if (captures := self._captures()) is not None:
-            captures.after_effect()
+            captures.look_again()  # Where it looks as before its last capture, that one stands.
         try:
             self._run.session.flush()
         finally:

@@ -12,7 +12,7 @@ from __future__ import annotations
 import os
 import re
 import subprocess
-from collections.abc import Container, Iterator, Mapping, Sequence
+from collections.abc import Container, Iterable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from pathlib import Path
 from types import MappingProxyType
@@ -81,14 +81,17 @@ class Git:
         git_dir: Path | None = None,
         apart: Mapping[str, str] = MappingProxyType({}),
         like: Git | None = None,
+        settings: Iterable[bytes] | None = None,
     ) -> None:
         """`git_dir`: given, no other repository is looked for, and `folder` is its working tree.
 
         `apart`: variables of every run, that have git keep new objects or an index elsewhere. `like`: another one of
-        the same repository, whose filters are known.
+        the same repository, whose filters are known. `settings`: the names of all that it has, None: git is asked.
         """
         self.folder, self.git_dir, self.apart = folder, git_dir, apart
         self._off: list[str] | None = None if like is None else like._off
+        if settings is not None:
+            self._off = _words(_filters_off(settings))
 
     def run(self, *words: str, stdin: bytes | None = None, env: Mapping[str, str] | None = None) -> bytes:
         """Return what `git WORDS` prints; raises GitFailed, and FileNotFoundError where there is no git."""
@@ -158,7 +161,7 @@ class Git:
     def command(self, words: Sequence[str]) -> list[str]:
         """The whole command line for `git WORDS`."""
         if self._off is None:
-            self._off = [word for one in (*OFF, *self._filters_off()) for word in ("-c", one)]
+            self._off = _words(_filters_off(self._filters()))
         return ["git", *self._where(), *self._off, *words]
 
     def environment(self, more: Mapping[str, str] | None = None) -> dict[str, str]:
@@ -171,8 +174,8 @@ class Git:
             return []
         return [f"--git-dir={self.git_dir}", f"--work-tree={self.folder}"]
 
-    def _filters_off(self) -> list[str]:
-        """Overrides that empty each filter which the repository's settings name."""
+    def _filters(self) -> list[bytes]:
+        """The names of the repository's settings that are of filters."""
         done = subprocess.run(
             ["git", *self._where(), "config", "--null", "--name-only", "--get-regexp", r"^filter\."],
             stdin=subprocess.DEVNULL,
@@ -181,12 +184,19 @@ class Git:
             env=self.environment(),
             check=False,
         )
-        names = {os.fsdecode(hit[1]) for one in done.stdout.split(b"\0") if (hit := _FILTER.fullmatch(one))}
-        return [
-            f"filter.{name}.{key}"
-            for name in sorted(names)
-            for key in ("clean=", "smudge=", "process=", "required=false")
-        ]
+        return done.stdout.split(b"\0")
+
+
+def _words(overrides: Iterable[str]) -> list[str]:
+    return [word for one in (*OFF, *overrides) for word in ("-c", one)]
+
+
+def _filters_off(settings: Iterable[bytes]) -> list[str]:
+    """Overrides that empty each filter that is among the names of `settings`."""
+    names = {os.fsdecode(hit[1]) for one in settings if (hit := _FILTER.fullmatch(one))}
+    return [
+        f"filter.{name}.{key}" for name in sorted(names) for key in ("clean=", "smudge=", "process=", "required=false")
+    ]
 
 
 def said(stderr: bytes) -> str:

@@ -95,6 +95,7 @@ class View:
     def __init__(self, place: Place) -> None:
         """Raises RefusedError for a repository whose settings cannot be read, or that git cannot read."""
         self.place, self.settings = place, settings(place)
+        self._there = Git(place.top, git_dir=place.git_dir, settings=self.settings.values)
         self._folder = Path(tempfile.mkdtemp(prefix="hhd-view-"))
         try:
             self._insist_on_working_tree()
@@ -104,7 +105,7 @@ class View:
         except BaseException:
             self.close()
             raise
-        self.git = Git(place.top, git_dir=self._folder)
+        self.git = Git(place.top, git_dir=self._folder, settings=())  # Ours, as `_config` wrote them: no filter.
         self.env = {
             "GIT_OBJECT_DIRECTORY": str(place.common / "objects"),
             "GIT_INDEX_FILE": str(place.git_dir / "index"),
@@ -164,7 +165,7 @@ class View:
     def _own(self, *words: str) -> bytes | None:
         """What git prints in the repository itself: only for words that read references, which run nothing."""
         try:
-            return Git(self.place.top, git_dir=self.place.git_dir).run(*words)
+            return self._there.run(*words)
         except GitFailed:
             return None
 
