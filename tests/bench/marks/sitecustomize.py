@@ -1,4 +1,4 @@
-"""Notes what processes of hhd do, for `tests.bench.bench_handoff_work`: put on PYTHONPATH, with HHD_MARKS naming a file.
+"""Notes what processes of hhd do, for `tests.bench.bench_handoff_work`: put on PYTHONPATH, HHD_MARKS naming a file.
 
 Python imports this before anything else. Where one of hhd's modules comes to be imported, what is of interest in it is
 wrapped: each call is a line in the file with its begin and end by the clock that all processes of a machine share, and
