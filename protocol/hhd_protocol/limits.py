@@ -383,6 +383,9 @@ RELAY_SENTENCE_BYTES_MAX = 4096
 RELAY_WATCHES_MAX = 16
 """Terminals at one device that watch sessions of one other: half of the channels that a link has for one side."""
 
+RELAY_ROWS_MAX = 1000
+"""Sessions in one list that a controller is told: what a person can look through."""
+
 RELAY_ASKS_MAX = 8
 """What one device asks of sessions of another at a time; what more it asks waits on the link."""
 

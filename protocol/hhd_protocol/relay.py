@@ -16,6 +16,7 @@ from hhd_protocol.limits import (
     LIVE_BY_BYTES_MAX,
     LIVE_LINE_BYTES_MAX,
     RELAY_MESSAGE_BYTES_MAX,
+    RELAY_ROWS_MAX,
     RELAY_SENTENCE_BYTES_MAX,
     RELAY_TEXT_BYTES_MAX,
 )
@@ -139,6 +140,43 @@ class Settle:
     by: str
 
 
+# On a channel `list`
+
+
+@dataclass(frozen=True, kw_only=True)
+class List:
+    """Which sessions do you know? Asked by who keeps none."""
+
+    id: bytes
+
+
+@dataclass(frozen=True, kw_only=True)
+class Row:
+    """One session, as lists have it: `owner` is the device at which it runs, `at_ms` that of its last change."""
+
+    session: bytes
+    title: str
+    program: str
+    state: str
+    waiting: str
+    owner: bytes
+    token: int
+    heads: int
+    archived: bool
+    at_ms: int
+    turns: int
+    folder: str
+
+
+@dataclass(frozen=True, kw_only=True)
+class Rows:
+    """The newest of them that the asking device may be at; `left_out`: how many more there are."""
+
+    id: bytes
+    rows: tuple[Row, ...]
+    left_out: int
+
+
 # On a channel `live`: answered
 
 
@@ -221,13 +259,13 @@ Reply = Heard | Counted | Rested | Resumed | Found | Refused
 Asked = Ask | Doubt | Settle
 """Whatever is asked of a session."""
 Answered = Reply | Doubted | Settled
-Message = Watch | live.Event | Over | Ask | Keys | Doubt | Settle | Reply | Doubted | Settled
+Message = Watch | live.Event | Over | Ask | Keys | Doubt | Settle | Reply | Doubted | Settled | List | Rows
 
 _KINDS: dict[str, type[Any]] = {
     kind.__name__.lower(): kind
     for kind in (
         Watch, Over, Say, Answer, Pause, Resume, Find, Keys, Heard, Counted, Rested, Resumed, Found, Refused,
-        Doubt, Settle, Doubted, Settled,
+        Doubt, Settle, Doubted, Settled, List, Rows,
     )
 }  # fmt: skip
 KINDS = (*_KINDS, "event")
@@ -236,7 +274,7 @@ KINDS = (*_KINDS, "event")
 ASKS = (Say, Answer, Pause, Resume, Find)
 REPLIES = (Heard, Counted, Rested, Resumed, Found, Refused)
 
-_LENGTHS = {"session": SESSION_BYTES, "id": ID_BYTES, "shown": SHOWN_BYTES}
+_LENGTHS = {"owner": SESSION_BYTES, "session": SESSION_BYTES, "id": ID_BYTES, "shown": SHOWN_BYTES}
 _TEXTS = {
     "text": RELAY_TEXT_BYTES_MAX,
     "message": RELAY_TEXT_BYTES_MAX,
@@ -288,8 +326,13 @@ def _insist(message: Any) -> None:
             bytes_max = _TEXTS.get(name, LIVE_BY_BYTES_MAX if name == "by" else RELAY_SENTENCE_BYTES_MAX)
             if len(value.encode("utf-8", "surrogatepass")) > bytes_max:
                 raise TooLargeError(f"the {name} of a message about a session has more than {bytes_max} bytes")
-            if name in _WORDS and value not in _WORDS[name]:
+            if name in _WORDS and not isinstance(message, Row) and value not in _WORDS[name]:
                 raise FormatError(f"the {name} of a message about a session is none that there is")
+        elif isinstance(value, tuple):
+            if len(value) > RELAY_ROWS_MAX:
+                raise TooLargeError(f"a list of sessions has more than {RELAY_ROWS_MAX}")
+            for one in value:
+                _insist(one)
         elif type(value) is int and not (1 <= value <= 5 if name == "exit" else 0 <= value <= POSITION_MAX):
             raise FormatError(f"the {name} of a message about a session is {value}")
 

@@ -35,6 +35,28 @@ MESSAGES: dict[str, relay.Message] = {
     ),
     "doubted": relay.Doubted(id=ID, effect=7, op="tool", text="Run a command:\n    make test"),
     "settled": relay.Settled(id=ID, effect=7, op="tool"),
+    "list": relay.List(id=ID),
+    "rows": relay.Rows(
+        id=ID,
+        rows=(
+            relay.Row(
+                session=SESSION,
+                title="the parser",
+                program="agent",
+                state="waiting for you",
+                waiting="input",
+                owner=bytes(range(32)),
+                token=3,
+                heads=1,
+                archived=False,
+                at_ms=1796036445485,
+                turns=12,
+                folder="/home/alice/project",
+            ),
+        ),
+        left_out=2,
+    ),
+    "rows of one who has none": relay.Rows(id=ID, rows=(), left_out=0),
     "refused": relay.Refused(id=ID, why="right", sentence="This device may not approve there.", exit=3),
 }
 

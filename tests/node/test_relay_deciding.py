@@ -65,7 +65,7 @@ async def refused(doing: Any) -> str:
     return str(error.value)
 
 
-def test_a_yes_typed_at_another_member_counts_there_for_the_text_that_was_shown_here(
+def test_what_is_typed_at_another_member_counts_there_for_the_text_that_was_shown_here_whether_it_rests_or_runs(
     two: list[Device], asking: SessionId
 ) -> None:
     async def go() -> None:
@@ -97,18 +97,7 @@ def test_a_yes_typed_at_another_member_counts_there_for_the_text_that_was_shown_
             )  # fmt: skip
             assert desktop.started == [asking] and laptop.started == [], "it goes on there"
 
-    run(go())
-
-
-def test_of_a_session_that_runs_there_the_question_of_its_process_is_decided_and_the_first_answer_counts(
-    two: list[Device], asking: SessionId
-) -> None:
-    two[0].group.allow(two[1].me.id, True, NOW)
-
-    async def go() -> None:
-        async with home(two) as house:
-            desktop, _, person = await at_rest(house, asking)
-            await desktop.start(asking)
+            assert desktop.process(asking), "it runs, and its process asks"
             assert "waits with nothing that needs a yes" in await refused(person.asked())
             question = pages()
             desktop.tells(asking, question)
@@ -123,32 +112,6 @@ def test_of_a_session_that_runs_there_the_question_of_its_process_is_decided_and
             assert (said.choice, said.message) == ("no", "use make")
             desktop.tells(asking, live.Listening(id="input", prompt="", why="next"))
             assert "waits for your words" in await refused(person.asked())
-
-    run(go())
-
-
-def test_who_may_not_be_at_a_session_and_who_cannot_reach_it_decide_nothing(
-    two: list[Device], asking: SessionId
-) -> None:
-    two[0].group.allow(two[1].me.id, True, NOW)
-    shown = two[0].control.asked(asking.hex()).shown
-
-    async def go() -> None:
-        async with home(two) as house:
-            desktop, _, person = await at_rest(house, asking)
-            assert (await person.asked()).shown == shown, "it may and can before"
-            role(two, Role.STORE_ONLY)
-            for reached, told in (True, "no such session there for this device"), (False, "which is not connected now"):
-                if not reached:
-                    house.cut("laptop", "desktop")
-                for doing in (
-                    person.asked(),
-                    person.decide(shown),
-                    person.uncertain(),
-                    person.settle("1", how="again", shown=shown),
-                ):
-                    assert told in await refused(doing)
-            assert desktop.started == [] and desktop.workers.going(asking).answer is None
 
     run(go())
 
@@ -194,7 +157,7 @@ def test_a_word_on_what_may_have_run_is_noted_where_the_session_is_for_the_text_
     run(go())
 
 
-def test_an_older_home_one_that_is_gone_and_one_that_answers_something_else_are_told_apart(
+def test_homes_that_are_older_gone_or_hostile_and_those_where_this_device_may_not_are_told_apart(
     two: list[Device], doubted: SessionId
 ) -> None:
     two[0].group.allow(two[1].me.id, True, NOW)
@@ -204,6 +167,8 @@ def test_an_older_home_one_that_is_gone_and_one_that_answers_something_else_are_
             desktop, laptop, person = await at_rest(house, doubted)
             seen = await person.uncertain()
             shown = sha256(seen.text.encode()).hexdigest()
+
+            served = desktop.handlers[relay_deciding.CHANNEL]
 
             async def older(channel: Channel, link: Link) -> None:
                 """It knows no such channel."""
@@ -234,6 +199,21 @@ def test_an_older_home_one_that_is_gone_and_one_that_answers_something_else_are_
             with pytest.raises(UserError):
                 await person.uncertain()
             assert link is not None and link.error is not None
-            assert two[0].control.uncertain(doubted.hex()) == seen, "nothing was noted"
+            desktop.handlers[relay_deciding.CHANNEL] = served
+
+            await house.link("laptop", "desktop")
+            await until(lambda: laptop.link(two[0].me.id) is not None)
+            role(two, Role.STORE_ONLY)
+            for reached, told in (True, "no such session there for this device"), (False, "which is not connected now"):
+                if not reached:
+                    house.cut("laptop", "desktop")
+                for doing in (
+                    person.asked(),
+                    person.decide(shown),
+                    person.uncertain(),
+                    person.settle(str(seen.effect), how="again", shown=shown),
+                ):
+                    assert told in await refused(doing)
+            assert two[0].control.uncertain(doubted.hex()) == seen and desktop.started == [], "nothing was noted"
 
     run(go())

@@ -87,6 +87,13 @@ def import_from(path: Path, *, passphrase_fd: int | None, module: Path | None) -
         return verbs.import_capsule(raw, path, passphrase=words, module=wasm)
 
 
+def none_because() -> str:
+    """Why this device keeps no sessions, "" where it may."""
+    from hhd.node import no_sessions
+
+    return no_sessions.here()
+
+
 def listed(query: str, *, with_archived: bool, exact: bool = False) -> Overview:
     """The sessions of this device that `query` means, newest first; `exact`: with where each of them is."""
     link = daemon_link()

@@ -38,16 +38,20 @@ def ls(query: str, *, with_archived: bool, by_device: bool = False, as_json: boo
 
         now_ms = time.time_ns() // 1_000_000
         told = [_fields(one, found, now_ms) for one in found.sessions]
-        print(json.dumps({"sessions": told, "archived": found.archived, "questions": found.questions}))
+        by = {"told": found.told} if found.told else {}
+        print(json.dumps({"sessions": told, "archived": found.archived, "questions": found.questions, **by}))
         return 0
     if found.sessions:
         now_ms = time.time_ns() // 1_000_000
         write("\n".join(table(found, now_ms=now_ms, width=terminal_columns(), by_device=by_device)) + "\n")
     said = []
     if not found.sessions:
-        said.append(
-            f"No session matches '{visible(query, one_line=True)}'." if query else "There is no session here yet."
-        )
+        none = "There is no session here yet."
+        if not query and not found.told:
+            none = sessions.none_because() or none
+        said.append(f"No session matches '{visible(query, one_line=True)}'." if query else none)
+    if found.told:
+        said.append(visible(found.told, one_line=True))
     if found.archived:
         said.append(f"{found.archived} archived {'one is' if found.archived == 1 else 'ones are'} left out; see --all.")
     if found.questions:

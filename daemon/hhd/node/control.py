@@ -386,7 +386,14 @@ class ControlService:
     # How names are meant
 
     def _session(self, name: str) -> Listed:
-        return listing.now(naming.session(self.store, name), self.store)
+        try:
+            found = naming.session(self.store, name)
+        except RefusedError as error:
+            from hhd.node import no_sessions
+
+            error.args = (f"{error} {no_sessions.why(self.store, self.me)}".rstrip(),)
+            raise
+        return listing.now(found, self.store)
 
     def _head(self, found: Listed, name: str | None) -> CheckpointId | None:
         """The head that `name` means, the main one without; None for a session that has no checkpoint yet."""

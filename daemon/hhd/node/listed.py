@@ -177,7 +177,8 @@ class Overview(NamedTuple):
     """Sessions, newest first; `names` of devices by the first half of their ids; how many `questions` are open.
 
     `device`: this one. `archived`: how many were left out for being archived. `others`: this person's other devices
-    that are to have sessions. `spread`: where sessions are; what is not in it is on all of them as it is here.
+    that are to have sessions. `spread`: where sessions are; what is not in it is on all of them as it is here. `told`:
+    who told of them, in a sentence, at a device that keeps none itself.
     """
 
     sessions: list[Listed]
@@ -187,10 +188,12 @@ class Overview(NamedTuple):
     archived: int = 0
     others: Sequence[DeviceId] = ()
     spread: Mapping[SessionId, Spread] = MappingProxyType({})
+    told: str = ""
 
     def value(self) -> Value:
         """Return the same as a value of a message (`spec/control.md`, Lists)."""
-        return {
+        told: dict[Value, Value] = {"told": self.told} if self.told else {}
+        return told | {
             "rows": encode([one.row for one in self.sessions]),
             "names": {key: name for key, name in self.names.items()},
             "device": self.device,
@@ -218,6 +221,9 @@ class Overview(NamedTuple):
         if type(rows) is not list:
             raise FormatError("the rows of the list are none")
         sessions = list(of_rows(rows)) if rows else []
+        told = counts.pop("told", "")
+        if not isinstance(told, str):
+            raise FormatError("who told of the list is no sentence")
         if counts.keys() != {"questions", "archived"} or set(map(type, counts.values())) != {int}:
             raise FormatError("the list has other fields than it should have")
         if set(map(type, others)) - {bytes}:
@@ -233,6 +239,7 @@ class Overview(NamedTuple):
             archived,
             [DeviceId(cast(bytes, one)) for one in others],
             freshness.of_value(decode_own(spread), len(others)),
+            told,
         )
 
 

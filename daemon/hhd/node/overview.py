@@ -42,7 +42,7 @@ def overview(
         for place, one in enumerate(found.sessions):
             if one.state is State.PAUSED and one.id in at_work:
                 found.sessions[place] = one._replace(state=State.RUNNING)
-    return _meant(found, query.casefold(), with_archived)
+    return meant(found, query.casefold(), with_archived)
 
 
 def _quickly(seed: bytes, *, exact: bool = False) -> Overview | None:
@@ -88,7 +88,8 @@ def _now(sessions: list[Listed], store: Lists | Store) -> list[Listed]:
     return sessions
 
 
-def _meant(found: Overview, query: str, with_archived: bool) -> Overview:
+def meant(found: Overview, query: str, with_archived: bool) -> Overview:
+    """Return those sessions of a list that `query`, in small letters, means, newest first."""
     sessions = found.sessions
     if query:
         devices = {owner for owner in {one.owner for one in sessions} if _is_device(owner, query, found.names)}

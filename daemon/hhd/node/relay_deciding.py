@@ -171,7 +171,7 @@ async def _settled(
 
 async def _asked(relays: Relaying, away: Home, ask: relay.Doubt | relay.Settle) -> relay.Doubted | relay.Settled:
     """Ask the home on a channel of its own; raises what it says instead."""
-    link = relays.peers.link(away.device)
+    link = await relays.peers.coming(away.device)
     if link is None:
         raise await relays.out_of_reach(away)
     settles = isinstance(ask, relay.Settle)

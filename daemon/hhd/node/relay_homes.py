@@ -5,7 +5,7 @@ from __future__ import annotations
 from dataclasses import dataclass
 
 from hhd.base.errors import RefusedError, UserError
-from hhd.node import findings, naming, sessions
+from hhd.node import findings, naming, relay_listing, sessions
 from hhd.node.control import ControlService
 from hhd.node.group import Membership
 from hhd.node.handoff_steps import devices_of
@@ -16,6 +16,7 @@ from hhd.node.syncing_wishes import TABLE as WISHES
 from hhd.node.syncing_wishes import Wishes
 from hhd.store.errors import MissingError
 from hhd.store.store import Store
+from hhd_protocol import relay
 from hhd_protocol.crypto import device_text
 from hhd_protocol.ids import DeviceId, SessionId
 from hhd_protocol.statements import Role
@@ -103,6 +104,17 @@ class Homes:
             kept = follows_from, Wishes(self.me).leaves_out(store, peer, session)
             self._kept[peer, session] = kept
         return kept[1]
+
+    async def rows(self, peer: DeviceId, at_work: frozenset[SessionId]) -> relay.Rows | None:
+        """Return what lists have of the sessions that `peer` may be at, None where it may be at none whatever."""
+
+        def look(control: ControlService) -> relay.Rows | None:
+            member = members(control.store, control.me).get(peer)
+            if member is None or member.now not in _MAY:
+                return None
+            return relay_listing.rows_for(control, peer, at_work)
+
+        return await self._store.look(look)
 
     async def find(self, peer: DeviceId, name: str) -> SessionId | None:
         """Return the session that runs here and that `name` means, None where there is none that `peer` may be at."""

@@ -4,13 +4,16 @@ from __future__ import annotations
 
 from collections.abc import AsyncGenerator, Awaitable, Callable, Mapping
 from dataclasses import dataclass
-from typing import Any, Protocol
+from typing import TYPE_CHECKING, Any, Protocol
 
 from hhd.node.answers.decided import Asked, Decided, Uncertain
 from hhd.node.answers.driven import Begun, Counted, Heard, Rested
 from hhd.transports.link import Channel, Link
 from hhd_protocol import live
 from hhd_protocol.ids import DeviceId, SessionId
+
+if TYPE_CHECKING:
+    from hhd.node.relay_listing import Told
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -67,6 +70,9 @@ class Elsewhere(Protocol):
 
     async def resume(self, away: Home) -> Begun:
         """Let it go on there."""
+
+    async def told(self) -> Told | None:
+        """What other devices say of their sessions, None where this one keeps sessions, or may know of none."""
 
     async def decide_of(self, away: Home, verb: str, given: Mapping[str, Any]) -> Asked | Decided | Uncertain:
         """Look at what a session at another device waits with, or decide it: one of `DECIDING` (`hhd.node.remote`)."""

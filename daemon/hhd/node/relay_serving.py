@@ -11,6 +11,7 @@ import contextlib
 from collections import Counter, OrderedDict
 from collections.abc import AsyncGenerator, Callable, Coroutine
 from contextlib import aclosing
+from dataclasses import replace
 from typing import Any, Protocol
 
 from hhd.base.errors import Exit, RefusedError, UserError
@@ -32,6 +33,8 @@ from hhd_protocol.limits import (
     RELAY_WATCHES_MAX,
 )
 
+LIST_ASKS = 10
+"""Of other things that could be asked in the time that a list is made."""
 NAME_CHARS = 24
 """Of a device's name before that of its terminal."""
 
@@ -59,6 +62,9 @@ class Sessions(Protocol):
 
     async def go_on_here(self, session: SessionId) -> driven.Begun:
         """Let it go on."""
+
+    def at_work_here(self) -> frozenset[SessionId]:
+        """Those that run now."""
 
     async def doubt_here(self, session: SessionId, effect: int | None) -> Uncertain:
         """The effect of it that may have run."""
@@ -173,6 +179,22 @@ class Serving:
         over = relay.Over(why=why, sentence=_bounded(text), exit=_exit(error))
         with contextlib.suppress(LinkError):
             await channel.send(relay.encode_message(over))
+
+    # Lists
+
+    async def list(self, channel: Channel, link: Link) -> None:
+        """Serve a channel `list`: which sessions its opener may be at; raises FormatError, LinkError."""
+        raw = await channel.receive()
+        if raw is None:
+            return
+        ask = relay.decode_message(raw)
+        if not isinstance(ask, relay.List):
+            raise FormatError("something else is asked than for a list")
+        for _ in range(LIST_ASKS):
+            await self._pace(link.peer).turn()
+        rows = await self._homes.rows(link.peer, self._sessions.at_work_here())
+        said = _refused(ask, "unknown") if rows is None else replace(rows, id=ask.id)
+        await channel.send(relay.encode_message(said))
 
     # What may have run
 
@@ -307,7 +329,7 @@ def _by(standing: Standing, by: str) -> str:
     return named(by if by == name or by.startswith(f"{name} ") else f"{name} {by}".strip())
 
 
-def _refused(ask: relay.Asked, why: str, error: UserError | None = None) -> relay.Refused:
+def _refused(ask: relay.Asked | relay.List, why: str, error: UserError | None = None) -> relay.Refused:
     text = _SENTENCES[why] if error is None else str(error)
     return relay.Refused(id=ask.id, why=why, sentence=_bounded(text), exit=_exit(error))
 

@@ -15,12 +15,13 @@ from typing import Any
 
 from hhd.base import log
 from hhd.base.errors import RefusedError, UsageError, UserError
-from hhd.node import relay_asking, relay_deciding, relay_viewing
+from hhd.node import relay_asking, relay_deciding, relay_listing, relay_viewing
 from hhd.node.answers.decided import Asked, Decided, Uncertain
 from hhd.node.answers.driven import Begun, Counted, Heard, Rested
 from hhd.node.lanes import Lanes
 from hhd.node.relay_asking import Asking
 from hhd.node.relay_homes import Homes
+from hhd.node.relay_listing import Lister, Told
 from hhd.node.relay_ports import Home, Peering
 from hhd.node.relay_serving import Serving
 from hhd.node.relay_viewing import View
@@ -59,9 +60,14 @@ class Relays:
         hands sessions on."""
         self.keeps: Callable[[], bool] = lambda: True
         """Whether this device keeps sessions: one that does not asks the others what a name means."""
+        self.controls: Callable[[], bool] = lambda: False
+        """Whether it is one that may be at them all the same."""
+        self.lister: Lister | None = None
+        """What asks the others for their lists."""
         peers.serve(relay_asking.CHANNEL, self._serving.live)
         peers.serve(relay_viewing.CHANNEL, self._serving.watch)
         peers.serve(relay_deciding.CHANNEL, self._serving.settle)
+        peers.serve(relay_listing.CHANNEL, self._serving.list)
         peers.on_linked(self._attend)
         workers.elsewhere = self
 
@@ -282,6 +288,10 @@ class Relays:
             return await self._verbs.go_on(away.session.hex())
         assert isinstance(said, relay.Resumed)
         return Begun(session=away.session.hex(), fresh=said.fresh, at=away.name)
+
+    async def told(self) -> Told | None:
+        """As `Elsewhere.told`."""
+        return None if self.lister is None or not self.controls() else await self.lister.told()
 
     async def decide_of(self, away: Home, verb: str, given: Mapping[str, Any]) -> Asked | Decided | Uncertain:
         """As `Elsewhere.decide_of`."""

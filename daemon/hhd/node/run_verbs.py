@@ -265,6 +265,10 @@ class RunVerbs:
         except (UserError, OSError) as error:  # A full disk is no reason not to pause.
             log.fault("pause_not_kept", error, session=session.hex())
 
+    def at_work_here(self) -> frozenset[SessionId]:
+        """The sessions of this device that run now."""
+        return self._workers.at_work
+
     async def doubt_here(self, session: SessionId, effect: int | None) -> Uncertain:
         """The effect of a session of this device that may have run; raises RefusedError where there is none."""
         number = None if effect is None else str(effect)

@@ -9,7 +9,7 @@ from __future__ import annotations
 import functools
 from collections.abc import AsyncIterator, Callable, Iterator
 from contextlib import AbstractContextManager
-from typing import Any, TypeVar
+from typing import TYPE_CHECKING, Any, TypeVar
 
 from hhd.base.errors import RefusedError
 from hhd.node.answers.logged import Logged
@@ -27,6 +27,9 @@ PULL_BYTES = 4 * 1024 * 1024
 """Of a transcript that is read from the store at a time."""
 EXPORTS_MAX = 4
 """Exports under way: each lies in memory whole."""
+
+if TYPE_CHECKING:
+    from hhd.node.relay_listing import Told
 
 T = TypeVar("T")
 Open = Callable[[], AbstractContextManager[ControlService]]
@@ -58,6 +61,10 @@ class Verbs:
         """What is being done is done."""
 
     async def _sessions(self, query: str, with_archived: bool, exact: bool = False) -> Value:
+        told = await self._told()
+        if told is not None:
+            here = await self._lanes.lists.do(lambda: self._overview("", False, False))
+            return told.overview(here.device, query, with_archived=with_archived).value()
         return await self._lanes.lists.do(lambda: self._overview(query, with_archived, exact).value())
 
     async def _plain(self, verb: str, /, **given: Any) -> Any:
@@ -65,6 +72,8 @@ class Verbs:
             away = await self.elsewhere.away(given["name"])
             if away is not None:
                 return await self.elsewhere.decide_of(away, verb, given)
+        if verb == "show" and given.get("head") is None and (told := await self._told()) is not None:
+            return told.shown(given["name"])
 
         def act() -> Any:
             with self._opened() as control:
@@ -72,9 +81,19 @@ class Verbs:
 
         return await (self._lanes.looking if verb in LOOKING else self._lanes.changing).do(act)
 
+    async def _told(self) -> Told | None:
+        """What other devices say of their sessions, at one that keeps none and may know of them."""
+        return None if self.elsewhere is None else await self.elsewhere.told()
+
     # Streams
 
     async def _transcript(self, name: str, head: str | None = None) -> AsyncIterator[bytes]:
+        if head is None and self.elsewhere is not None and (told := await self._told()) is not None:
+            from hhd.node import relay_listing
+
+            async for part in relay_listing.transcript(self.elsewhere, told.shown(name).session):
+                yield part
+            return
         shown = await self._look(lambda control: control.show(name, head=head))
         start = 0
         while shown.head is not None:
