@@ -41,6 +41,7 @@ class Site:
     attending: list[Callable[[Link], Awaitable[None]]] = field(default_factory=list)
     started: list[SessionId] = field(default_factory=list)
     looked: list[SessionId] = field(default_factory=list)
+    ahead: list[SessionId] = field(default_factory=list)
     readied: list[SessionId] = field(default_factory=list)
     unreadied: list[SessionId] = field(default_factory=list)
     does_not_load: str | None = None
@@ -137,6 +138,9 @@ class Site:
 
     async def look(self, session: SessionId) -> None:
         self.looked.append(session)
+
+    def look_ahead(self, session: SessionId) -> None:
+        self.ahead.append(session)
 
     async def ready(self, session: SessionId, head: CheckpointId) -> None:
         self.readied.append(session)

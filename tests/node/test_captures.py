@@ -18,6 +18,7 @@ from hhd.base.errors import RefusedError
 from hhd.node import findings, here, sessions
 from hhd.node.captures import Captures
 from hhd.node.run import Run
+from hhd.node.stored_session import StoreKeeper
 from hhd.node.workspaces import Workspaces
 from hhd.store.captures import capture_ref
 from hhd.store.check import Check
@@ -380,6 +381,32 @@ def test_in_the_pause_of_a_handoff_a_folder_that_differs_is_captured_anew_and_on
     one.look_again()  # As for a look before the pause: what a pause ends first, it ends still.
     one.take(pause=True)
     assert len(taken) == 2 and not said and quiet == [1, 1, 1, 2]
+
+
+def test_a_capture_made_ahead_stands_unless_somebody_writes_after_it_and_no_checkpoint_names_it_before(
+    laptop: Laptop, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    long_ago(monkeypatch)
+    session, taken = laptop.create(), counted(monkeypatch)
+    file = laptop.repo / "by-hand"
+    file.write_bytes(b"of me")
+    keeper = StoreKeeper(laptop.store, laptop.me, session)
+    one = keeper.captures = Captures(
+        laptop.store, session, laptop.repo, last=keeper.workspace, say=lambda _: None, now=Clock()
+    )
+    before = laptop.store.checkpoint_ids(session)
+    for _ in range(2):
+        one.ahead()
+        assert (len(taken), laptop.store.checkpoint_ids(session)) == (1, before)
+    one.look_again()
+    keeper.rest()
+    assert len(taken) == 1 and len(laptop.store.checkpoint_ids(session)) == len(before) + 1
+    unseen(file, b"of us")
+    one.ahead()
+    unseen(file, b"of it")
+    keeper.rest()
+    assert len(taken) == 3 and read(laptop, session, keeper.workspace)[1] == {b"by-hand": b"of it"}
+    keeper.close()
 
 
 def test_what_changed_within_a_tick_of_the_clock_is_captured_again_though_it_looks_the_same(

@@ -26,7 +26,7 @@ class End:
 def face() -> tuple[_Face, End, SimpleNamespace]:
     """A face of a run whose durable transcript is as long as the last says."""
     end, standing = End(), SimpleNamespace(transcript_bytes=10)
-    start = cast(pair.Start, SimpleNamespace(words=("first", "second"), answers=()))
+    start = cast(pair.Start, SimpleNamespace(words=("first", "second"), answers=(), linger_ms=60_000))
     one = _Face(cast(pair.End, end), start, StopFlag())
     session = SimpleNamespace(keeper=SimpleNamespace(standing=standing))
     one._run = cast(Any, SimpleNamespace(session=session, spent=Spend(calls=1, tokens=2)))
@@ -78,3 +78,16 @@ def test_a_look_while_a_person_is_waited_for_captures_only_where_the_folder_diff
         one._capture_now()
     assert captures.mock_calls == [mock.call.look_again()] and run.session.flush.mock_calls == [mock.call()]
     assert end.said == [pair.Looked()]
+
+
+def test_a_look_ahead_writes_no_step_and_says_nothing_and_is_not_for_one_that_is_busy() -> None:
+    one, end, _ = face()
+    captures = mock.Mock()
+    with mock.patch.object(_Face, "_captures", return_value=captures), mock.patch.object(one, "_run") as run:
+        with mock.patch.object(_Face, "_pause"):
+            one.listen_to(iter([pair.Look(ahead=True)]))
+        assert not one._look_ahead, "it waits for nobody"
+        one._look_ahead, found = True, iter([None, "yes"])
+        assert one._wait(lambda: next(found), 0) == "yes"
+    assert captures.mock_calls == [mock.call.ahead()] and not run.session.flush.mock_calls
+    assert pair.Looked() not in end.said

@@ -90,6 +90,15 @@ class Captures:
 
         return self.appearance is None or appearance(self._folder) != self.appearance
 
+    def ahead(self) -> None:
+        """Have a capture at hand before it is needed, where a look will be able to tell that it stands."""
+        from hhd.workspace.appearance import appearance
+
+        looks = appearance(self._folder)
+        if looks is not None and looks != self.appearance:
+            self._due = True
+            self.take(pause=True)
+
     def take(self, *, pause: bool) -> None:
         """Take a capture if one is due and it is time for it; `pause`: it is time. Never raises a UserError."""
         began = self._now()

@@ -53,6 +53,9 @@ class Running(Protocol):
     async def look(self, session: SessionId) -> None:
         """Have what the newest checkpoint of a session says of its folder be as the folder is now, if that can be."""
 
+    def look_ahead(self, session: SessionId) -> None:
+        """It may soon be asked to `look`: what takes long of that may be made ready; nothing of the session changes."""
+
     async def ready(self, session: SessionId, head: CheckpointId) -> None:
         """Have a process wait for a session, its program loaded as it stands at `head`, nothing of it run.
 

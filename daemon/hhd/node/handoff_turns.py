@@ -124,6 +124,8 @@ class Turns:
         )
         for hear in self.on_stage:
             hear(going.session)
+        if after.side is Side.SOURCE and after.stage is Stage.OFFERED:
+            self._ways.workers.look_ahead(going.session)  # While the target finds out whether it could go there.
         if after.stage in (Stage.RELEASED, Stage.TAKEN, Stage.SUPERSEDED, Stage.ABORTED):
             self._ways.soon(self._spread(going))
         if after.side is Side.SOURCE and after.stage in (Stage.RELEASED, Stage.ACKNOWLEDGED):

@@ -108,7 +108,13 @@ class Pause:
 
 @dataclass(frozen=True, kw_only=True)
 class Look:
-    """Capture the folder now, if the session waits for a person; `Looked` is said then, or at once if it does not."""
+    """Capture the folder now, if the session waits for a person; `Looked` is said then, or at once if it does not.
+
+    `ahead`: only have the capture ready, where a look can tell that it will stand; no checkpoint names it yet, and
+    nothing is said.
+    """
+
+    ahead: bool = False
 
 
 @dataclass(frozen=True, kw_only=True)

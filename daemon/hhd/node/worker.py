@@ -181,8 +181,8 @@ class _Face:
         self._left = 0
         """How often the last one who was attached has left."""
         self._gone = False
-        self._waits, self._look = False, False
-        """Whether a person is waited for; whether the folder is to be captured meanwhile."""
+        self._waits, self._look, self._look_ahead = False, False, False
+        """Whether a person is waited for; whether the folder is to be captured meanwhile, or a capture made ready."""
         self._run: Run | None = None
         self._piece, self._told, self._taken = b"", 0, 0
         self._spent = (-1, -1)
@@ -222,6 +222,10 @@ class _Face:
                 case pair.Alone():
                     with self._came:
                         self._left += 1
+                        self._came.notify_all()
+                case pair.Look(ahead=True):
+                    with self._came:
+                        self._look_ahead = self._waits
                         self._came.notify_all()
                 case pair.Look():
                     with self._came:
@@ -361,6 +365,10 @@ class _Face:
             self._waits = True
             try:
                 while (found := take()) is None:
+                    if self._look_ahead:
+                        self._look_ahead = False
+                        self._capture_ahead()
+                        continue
                     if self._look:
                         self._look = False
                         self._capture_now()
@@ -372,6 +380,11 @@ class _Face:
             finally:
                 self._waits = False
         return found
+
+    def _capture_ahead(self) -> None:
+        """Have a capture of the folder ready; the session is as it was, and its next checkpoint may name it."""
+        if (captures := self._captures()) is not None:
+            captures.ahead()
 
     def _capture_now(self) -> None:
         """Bring what the last checkpoint says of the folder up to now."""

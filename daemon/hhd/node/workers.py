@@ -228,6 +228,12 @@ class Workers:
                 elif not self._lives.stopping:
                     await self._recapturing.capture(session)
 
+    def look_ahead(self, session: SessionId) -> None:
+        """It may soon be asked to `look`: one that waits for a person has a capture of its folder ready by then."""
+        going = self._goings.get(session)
+        if going is not None and going.worker is not None:
+            going.worker.say(pair.Look(ahead=True))
+
     async def ready(self, session: SessionId, head: CheckpointId) -> None:
         """Have a process wait for a session that comes to this device, with its program loaded as it stands at `head`.
 
