@@ -36,7 +36,7 @@ class Played:
         self.now: list[live.Event] = []
         """What who attaches is told after the transcript."""
         self.heard: list[tuple[object, ...]] = []
-        self.pauses = True
+        self.pauses, self.removed = True, False
         self.at: str | None = None
         """The device at which a session goes on that is elsewhere."""
         self.begun: dict[str, object] = {}
@@ -78,8 +78,8 @@ class Played:
 
     # What a test does
 
-    def tell(self, *events: live.Event) -> None:
-        """Tell all who are attached; transcript is noted."""
+    def tell(self, *events: live.Event | None) -> None:
+        """Tell all who are attached; transcript is noted. None: that was all."""
         done = threading.Event()
         self._loop.call_soon_threadsafe(lambda: (self._tell(events), done.set()))
         assert done.wait(60)
@@ -99,7 +99,7 @@ class Played:
         with self._changed:
             assert self._changed.wait_for(lambda: len(self._queues) == count, 60)
 
-    def _tell(self, events: tuple[live.Event, ...]) -> None:
+    def _tell(self, events: tuple[live.Event | None, ...]) -> None:
         for event in events:
             if isinstance(event, live.Emitted):
                 self.transcript += event.piece
@@ -139,7 +139,7 @@ class Played:
         return Begun(session=SESSION, fresh=True, at=self.at)
 
     async def attach(self, name: str, position: int | None = 0, by: str = "") -> AsyncIterator[Value]:
-        if not SESSION.startswith(name):
+        if not SESSION.startswith(name) or self.removed:
             raise RefusedError(f"There is no session '{name}' here.")
         queue: asyncio.Queue[live.Event | None] = asyncio.Queue()
         end = len(self.transcript)

@@ -254,6 +254,26 @@ def test_a_terminal_goes_on_with_the_next_daemon_and_no_byte_comes_twice(laptop:
     assert [line for line in seen(terminal) if not line.startswith(("(", "hhd"))] == ["> hi", "first", "last", ""]
 
 
+def test_that_a_session_was_removed_is_the_last_line_of_a_script(laptop: Device) -> None:
+    with Played(laptop.home / "data") as daemon:
+        daemon.now = [state("paused", "It is paused.")]
+        process = subprocess.Popen(
+            laptop.command("attach", NAME, "--json"),
+            env=laptop.environ,
+            cwd=laptop.home,
+            stdout=subprocess.PIPE,
+            stderr=subprocess.PIPE,
+            text=True,
+        )
+        daemon.attached()
+        daemon.removed = True
+        daemon.tell(state("ended", "It was removed from this device.", status=3, ways=("hhd ls",)), None)
+        out, err = process.communicate(timeout=60)
+    *_, last = [json.loads(line) for line in out.splitlines()]
+    assert last["state"]["sentence"] == "It was removed from this device." and not err
+    assert process.returncode == 3
+
+
 def test_where_no_other_daemon_comes_that_is_said(laptop: Device) -> None:
     patient = "import hhd.cli.watching as w; w.RETURN_SECONDS = 0.1"
     with Played(laptop.home / "data") as daemon:

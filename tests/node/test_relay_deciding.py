@@ -98,6 +98,7 @@ def test_what_is_typed_at_another_member_counts_there_for_the_text_that_was_show
             assert desktop.started == [asking] and laptop.started == [], "it goes on there"
 
             assert desktop.process(asking), "it runs, and its process asks"
+            assert "is at work now" in await refused(person.uncertain())
             assert "waits with nothing that needs a yes" in await refused(person.asked())
             question = pages()
             desktop.tells(asking, question)

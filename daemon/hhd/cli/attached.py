@@ -101,6 +101,8 @@ def stream(name: str, wakeups: Wakeups, *, since: int) -> int:
         left = Watch(end, view=view, screen=screen, wakeups=wakeups, hand=None, pauses=False).watch()
     if left.how is How.GONE:
         raise _gone(InDaemon(session=end.name))
+    if left.state is not None and left.state.name == "ended":
+        return left.state.status
     return Exit.DONE
 
 

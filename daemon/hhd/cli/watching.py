@@ -354,13 +354,21 @@ class Watch:
 
         for words in self._saying:
             self._view.notice(f"whether this was said is not known: {short(words, _WORDS_CHARS)}")
+        before = self._state
         self._saying, self._asked, self._state, self._elsewhere = [], None, None, {}
         end, said = time.monotonic() + RETURN_SECONDS, False
         while self._left is None:
-            with contextlib.suppress(Over):
+            try:
                 if self._end.attach() and self._joined(end):
                     self._view.notice("attached again")
                     return
+            except Over:
+                pass
+            except RefusedError:
+                if before is None or before.name != "ended":
+                    raise
+                self._state, self._left = before, How.RESTED  # That it was removed was the last thing that was told.
+                return
             if not said:  # One that has only forgotten the session says so at once.
                 self._view.notice("the daemon has ended; waiting for the next one")
                 said = True

@@ -271,11 +271,14 @@ class RunVerbs:
 
     async def doubt_here(self, session: SessionId, effect: int | None) -> Uncertain:
         """The effect of a session of this device that may have run; raises RefusedError where there is none."""
+        self._insist_on_rest(session)
         number = None if effect is None else str(effect)
         return await self._workers.store.look(lambda control: control.uncertain(session.hex(), number))
 
     async def settle_here(self, session: SessionId, effect: int, shown: bytes, word: str, output: str) -> Decided:
         """Note a person's word on that effect, whose text of the digest `shown` they saw."""
+
+        self._insist_on_rest(session)
 
         def settle(control: ControlService) -> Decided:
             return control.settle(session.hex(), str(effect), how=word, output=output, shown=shown.hex())
@@ -294,6 +297,14 @@ class RunVerbs:
         if going is not None and len(going.audience) > 1:
             by, shown = named(by), line.encode("utf-8", "replace")[:LIVE_LINE_BYTES_MAX].decode("utf-8", "ignore")
             going.audience.tell(live.Keys(by=by, line=visible(shown, one_line=True)), but=by)
+
+    def _insist_on_rest(self, session: SessionId) -> None:
+        going = self._workers.at_hand(session)
+        if going is not None and going.worker is not None:
+            shown = session.hex()[:ID_SHOWN]
+            raise RefusedError(
+                f"Session {shown} is at work now, so nothing of it waits for a word on what may have run."
+            )
 
     # Looking up
 
