@@ -34,6 +34,7 @@ from __future__ import annotations
 import contextlib
 import ctypes
 import functools
+import io
 import itertools
 import os
 import shutil
@@ -49,6 +50,7 @@ from concurrent.futures import Future
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any, TypeVar
+from unittest import mock
 
 import pytest
 from tests import compiled
@@ -160,6 +162,19 @@ class Host:
     def hhd(self, *words: str, check: bool = True, timeout: float = 120) -> subprocess.CompletedProcess[str]:
         """Run an `hhd` command of this host."""
         return self.run(sys.executable, "-m", "hhd", *words, check=check, timeout=timeout)
+
+    def asked(self, *words: str) -> str:
+        """What an `hhd` command of this host prints, run in this process: for what is looked at again and again."""
+        from hhd.cli import run
+
+        said = io.StringIO()
+        with (
+            mock.patch.dict(os.environ, self.environment, clear=True),
+            contextlib.redirect_stdout(said),
+            contextlib.redirect_stderr(io.StringIO()),
+        ):
+            run(list(words))
+        return said.getvalue()
 
     @contextlib.contextmanager
     def daemon(self, **environment: str) -> Iterator[subprocess.Popen[bytes]]:

@@ -93,12 +93,12 @@ def both_linked(one: Host, other: Host) -> bool:
 def until(came: Callable[[], bool], seconds: float = SECONDS, *, pause: float = 0.02) -> float:
     """Wait until something is so, and return how many seconds that took; `pause`: between two looks, at least.
 
-    Looks take a third of the time at most: what is waited for needs the processor, and the daemon that is asked.
+    Looks take half of the time at most: what is waited for needs the processor, and the daemon that is asked.
     """
     begin = now = time.monotonic()
     while not came():
         looked, now = now, time.monotonic()
         assert now < begin + seconds, "it did not come to be so"
-        time.sleep(max(pause, 2 * (now - looked)))
+        time.sleep(max(pause, now - looked))
         now = time.monotonic()
     return time.monotonic() - begin

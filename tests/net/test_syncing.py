@@ -39,7 +39,7 @@ def session_on(host: Host, prompt: str = "mend the parser") -> Iterator[tuple[Se
 
 def listed(host: Host) -> dict[str, dict[str, object]]:
     """What `hhd ls` shows there, by id."""
-    return {one["id"]: one for one in json.loads(host.hhd("ls", "--json").stdout)["sessions"]}
+    return {one["id"]: one for one in json.loads(host.asked("ls", "--json"))["sessions"]}
 
 
 def checkpoints(host: Host, session: SessionId) -> int:

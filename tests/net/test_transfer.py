@@ -59,7 +59,7 @@ def session_of(host: Host, folder: Path) -> str:
 
 
 def shown(host: Host, session: str) -> dict[str, Any]:
-    said = host.hhd("show", session, "--json", check=False).stdout
+    said = host.asked("show", session, "--json")
     found: dict[str, Any] = json.loads(said) if said.startswith("{") else {}
     return found
 

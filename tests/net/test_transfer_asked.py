@@ -50,7 +50,7 @@ def files(folder: Path) -> dict[str, bytes]:
 
 
 def transfers(host: Host) -> list[dict[str, Any]]:
-    found: list[dict[str, Any]] = json.loads(host.hhd("transfers", "--all", "--json").stdout)["transfers"]
+    found: list[dict[str, Any]] = json.loads(host.asked("transfers", "--all", "--json"))["transfers"]
     return found
 
 
