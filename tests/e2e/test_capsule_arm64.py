@@ -32,8 +32,8 @@ def step(path: Path, *words: object, arm: bool) -> dict[str, Any]:
     ("program", "largest", "args"),
     [
         ("asks", 6000, {}),
-        pytest.param("mixed", 250, {}, marks=pytest.mark.long),
-        pytest.param("spin", 3000, {"iterations": "20000"}, marks=pytest.mark.long),
+        pytest.param("mixed", 500, {}, marks=pytest.mark.long),
+        pytest.param("spin", 6000, {"iterations": "20000"}, marks=pytest.mark.long),
     ],
 )
 def test_the_content_is_equal_after_every_step_and_the_transcript_at_the_end(

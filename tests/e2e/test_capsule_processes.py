@@ -57,7 +57,7 @@ CUTS = [
 
 @pytest.mark.parametrize(
     ("program", "sizes", "replies"),
-    [*CUTS, *(pytest.param(name, (1, high // 6), said, marks=pytest.mark.long) for name, (_, high), said in CUTS)],
+    [*CUTS, *(pytest.param(name, (1, high // 3), said, marks=pytest.mark.long) for name, (_, high), said in CUTS)],
 )
 def test_cut_across_fresh_processes_at_random_points_it_says_the_same(
     tmp_path: Path, program: str, sizes: tuple[int, int], replies: list[str]
@@ -260,34 +260,47 @@ def test_hostile_files_are_refused_by_every_verb_with_3_and_one_sentence(tmp_pat
         assert not (tmp_path / "new.hhd").exists()
 
 
-STEPPER = """
+STEPPERS = """
+import os
 import sys
 from pathlib import Path
 from hhd.node import capsules
+from hhd.runtime import guest, module
 from hhd.runtime.outcomes import StopFlag
 path = Path(sys.argv[1])
-capsules.step(path, checks=50, stop=StopFlag())
-print("ready", flush=True)
-while True:
+for _ in sys.stdin:
+    if child := os.fork():
+        os.waitpid(child, 0)
+        print("gone", flush=True)
+        continue
     capsules.step(path, checks=50, stop=StopFlag())
+    print(os.getpid(), flush=True)
+    while True:
+        capsules.step(path, checks=50, stop=StopFlag())
 """
+"""For each line that it reads, a process of its own that steps on and on, and says its id after the first step."""
 
 
-@pytest.mark.parametrize("kills", [8, pytest.param(100, marks=pytest.mark.long)])
+@pytest.mark.parametrize("kills", [8, pytest.param(200, marks=pytest.mark.long)])
 def test_a_kill_at_any_moment_leaves_the_capsule_before_or_after_a_step(tmp_path: Path, kills: int) -> None:
     path = new(tmp_path, "spin", "work.hhd", "iterations=3000000")
     rng = random.Random(kills)
     seen, found = 0, capsule_file.read(path)[0]
-    for _ in range(kills):
-        with subprocess.Popen([sys.executable, "-c", STEPPER, path], stdout=subprocess.PIPE) as running:
-            assert running.stdout is not None and running.stdout.read(6) == b"ready\n"
+    command = [sys.executable, "-c", STEPPERS, path]
+    with subprocess.Popen(command, stdin=subprocess.PIPE, stdout=subprocess.PIPE, text=True, bufsize=1) as steppers:
+        assert steppers.stdin is not None and steppers.stdout is not None
+        for _ in range(kills):
+            steppers.stdin.write("step\n")
+            child = int(steppers.stdout.readline())
             select.select([], [], [], rng.random() * 0.03)  # The random moment is the point of this test.
-            running.kill()
-        found = capsule_file.read(path)[0]
-        assert found.execution is not None and found.execution.snapshot()
-        assert found.checks == 50 * found.steps, "a step is there whole or not at all"
-        assert found.steps > seen
-        seen = found.steps
+            os.kill(child, signal.SIGKILL)
+            assert steppers.stdout.readline() == "gone\n"
+            found = capsule_file.read(path)[0]
+            assert found.execution is not None and found.execution.snapshot()
+            assert found.checks == 50 * found.steps, "a step is there whole or not at all"
+            assert found.steps > seen
+            seen = found.steps
+        steppers.stdin.close()
     whole = new(tmp_path, "spin", "whole.hhd", "iterations=3000000")
     assert told("step", whole, "--slice-checks", found.checks)["content"] == found.content_digest().hex()
     told("step", path, "--slice-checks", 1)

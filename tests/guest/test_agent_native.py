@@ -11,6 +11,8 @@ import pytest
 
 WORKSPACE = Path(__file__).resolve().parents[2] / "guest"
 DEBIAN_CRATES = Path("/usr/share/cargo/registry")
+QUICK = {"CARGO_PROFILE_TEST_DEBUG": "0", "CARGO_INCREMENTAL": "0"}
+"""What saves a quarter of the time that it takes to build tests."""
 
 
 def tool(name: str) -> str | None:
@@ -29,7 +31,7 @@ def test_the_agent_passes_its_own_tests() -> None:
     if DEBIAN_CRATES.is_dir():
         crates = ('source.crates-io.replace-with="debian"', f'source.debian.directory="{DEBIAN_CRATES}"')
         command += ["--offline", *(word for one in crates for word in ("--config", one))]
-    environment = {**os.environ, "RUSTC": tools["rustc"] or "", "RUSTDOC": tools["rustdoc"] or ""}
+    environment = {**os.environ, **QUICK, "RUSTC": tools["rustc"] or "", "RUSTDOC": tools["rustdoc"] or ""}
     done = subprocess.run(
         [word or "" for word in command], cwd=WORKSPACE, env=environment, capture_output=True, text=True
     )

@@ -12,6 +12,7 @@ from pathlib import Path
 
 import pytest
 import wasmtime
+from tests.guest.test_agent_native import QUICK
 from tests.guest.test_fixtures import ROOT, build_script
 from tests.runtime.instrument.host import ENGINE, Run
 
@@ -74,9 +75,8 @@ def test_the_rust_tests_of_library_and_spin_pass() -> None:
     settings = [f"--config=source.crates-io.replace-with={json.dumps('debian')}"]
     settings += [f"--config=source.debian.directory={json.dumps(str(BUILD.DEBIAN_CRATES))}"]
     command = ["/usr/bin/cargo", "test", "--quiet", "--offline", "--locked", "-p", "hhd-guest", "-p", "spin", *settings]
-    result = subprocess.run(
-        command, cwd=BUILD.WORKSPACE, env={**os.environ, "RUSTC": "/usr/bin/rustc"}, capture_output=True, text=True
-    )
+    environment = {**os.environ, **QUICK, "RUSTC": "/usr/bin/rustc"}
+    result = subprocess.run(command, cwd=BUILD.WORKSPACE, env=environment, capture_output=True, text=True)
     assert result.returncode == 0, result.stdout + result.stderr
 
 
