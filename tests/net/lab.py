@@ -55,6 +55,8 @@ from unittest import mock
 import pytest
 from tests import compiled
 
+from hhd.cli import run
+
 T = TypeVar("T")
 TOP = Path(__file__).parents[2]
 PREFIX = "hhdlab"
@@ -165,8 +167,6 @@ class Host:
 
     def asked(self, *words: str) -> str:
         """What an `hhd` command of this host prints, run in this process: for what is looked at again and again."""
-        from hhd.cli import run
-
         said = io.StringIO()
         with (
             mock.patch.dict(os.environ, self.environment, clear=True),
