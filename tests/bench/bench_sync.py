@@ -59,6 +59,13 @@ def opened(folder: Path, name: str) -> Store:
     return Store.open(folder / name / "store", seed=device_named(name).seed, limits=Limits(free_bytes_min=0))
 
 
+def opened_to_sync(folder: Path, name: str) -> Store:
+    """As the daemon opens it for sync."""
+    store = opened(folder, name)
+    store.database.lengthen_log()
+    return store
+
+
 def grouped(folder: Path, *names: str) -> None:
     """Make these devices one group, in their stores."""
     stores = [(device_named(name), opened(folder, name)) for name in names]
@@ -150,7 +157,7 @@ async def syncing(folder: Path, name: str) -> AsyncIterator[tuple[Peering, Synci
     (folder / name / "data").mkdir(parents=True, exist_ok=True)
     peers, workers = Peering(name), Idle()
     part = Syncing(
-        me=device_named(name), peers=peers, roll=peers, workers=workers, opened=lambda: opened(folder, name),
+        me=device_named(name), peers=peers, roll=peers, workers=workers, opened=lambda: opened_to_sync(folder, name),
         random=os.urandom,
     )  # fmt: skip
     running = asyncio.create_task(part.run())

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import errno
+import os
 import shutil
 from pathlib import Path
 
@@ -10,12 +12,12 @@ from tests.store.conftest import ALICE, SEED, Memory
 from tests.store.small import LIMITS, dice
 
 from hhd.store.check import Check
-from hhd.store.database import FILE
+from hhd.store.database import FILE, LOG_BYTES
 from hhd.store.errors import DamagedStoreError
 from hhd.store.line import Line
 from hhd.store.repair import repair
 from hhd.store.store import Store
-from hhd.store.wal import read_log
+from hhd.store.wal import Log, read_log
 
 
 @pytest.fixture
@@ -77,3 +79,55 @@ def test_what_is_no_log_holds_nothing(tmp_path: Path) -> None:
         (tmp_path / "wal").write_bytes(raw)
         assert read_log(tmp_path / "wal").pages == {}
     assert read_log(tmp_path / "missing").pages == {}
+
+
+def test_a_log_that_was_made_long_holds_what_it_held_and_what_comes(store: Store) -> None:
+    log = store.folder / f"{FILE}-wal"
+    store.rows.put("t", b"", b"before", b"one")
+    store.database.lengthen_log()
+    assert log.stat().st_size == LOG_BYTES
+    with Store.open(store.folder, seed=SEED, limits=LIMITS) as other:
+        assert other.rows.get("t", b"", b"before") == b"one"
+        other.rows.put("t", b"", b"after", b"two")
+        assert store.rows.get("t", b"", b"after") == b"two"
+        before = read_log(log)
+        assert before.pages and not before.hidden
+        store.database.lengthen_log()
+        assert log.stat().st_size == LOG_BYTES and read_log(log) == before
+        crashed = store.folder.with_name("crashed")
+        shutil.copytree(store.folder, crashed)
+    with Store.open(crashed, seed=SEED, limits=LIMITS) as again:
+        assert again.rows.get("t", b"", b"after") == b"two" and not Check(again).run().findings
+
+
+def test_a_log_that_was_made_long_and_not_begun_is_no_damage(tmp_path: Path) -> None:
+    with Store.open(tmp_path / "store", seed=SEED, limits=LIMITS) as made:
+        made.rows.put("t", b"", b"k", b"one")
+    with Store.open(tmp_path / "store", seed=SEED, limits=LIMITS) as store:
+        assert store.rows.get("t", b"", b"k") == b"one"  # Reading begins a log, of no bytes.
+        log = store.folder / f"{FILE}-wal"
+        assert log.stat().st_size == 0
+        store.database.lengthen_log()
+        assert log.stat().st_size == LOG_BYTES and read_log(log) == Log()
+        shutil.copytree(store.folder, tmp_path / "crashed")
+        store.rows.put("t", b"", b"k", b"two")
+        assert store.rows.get("t", b"", b"k") == b"two"
+    with Store.open(tmp_path / "crashed", seed=SEED, limits=LIMITS) as again:
+        assert again.rows.get("t", b"", b"k") == b"one" and not Check(again).run().findings
+
+
+def test_where_there_is_no_room_for_a_long_log_it_stays_as_it_is(store: Store, monkeypatch: pytest.MonkeyPatch) -> None:
+    store.rows.put("t", b"", b"k", b"one")
+    log = store.folder / f"{FILE}-wal"
+    size, write = log.stat().st_size, os.pwrite
+
+    def full(to: int, raw: bytes, at: int) -> int:
+        write(to, raw[: len(raw) // 2], at)
+        raise OSError(errno.ENOSPC, "No space left on device")
+
+    monkeypatch.setattr(os, "pwrite", full)
+    store.database.lengthen_log()
+    assert log.stat().st_size == size and store.rows.get("t", b"", b"k") == b"one"
+    monkeypatch.undo()
+    store.database.lengthen_log()
+    assert log.stat().st_size == LOG_BYTES

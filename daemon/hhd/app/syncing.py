@@ -30,7 +30,9 @@ def part(me: Identity, peers: Peers, workers: Workers) -> Syncing:
     def opened() -> Store:
         from hhd.store.store import Store
 
-        return Store.open(store.store_folder(), seed=me.seed, limits=store.limits())
+        opened = Store.open(store.store_folder(), seed=me.seed, limits=store.limits())
+        opened.database.lengthen_log()  # Where there is something to sync, a session is at work, here or elsewhere.
+        return opened
 
     return Syncing(
         me=me,

@@ -35,6 +35,9 @@ BUSY_SECONDS = 15.0
 AUTOFOLD_PAGES = 1000
 """SQLite's own default: the commit that makes the log longer than 4 MB folds it."""
 
+LOG_BYTES = 4608 * 1024
+"""What the log of so many pages takes, and that commit with it."""
+
 _TALLY_BYTES = 16
 _TALLY_MAX = 1 << 48
 """More rows than any disk has room for: a larger number is damage, and adding to it might not fit SQLite's integers."""
@@ -243,6 +246,29 @@ class Database:
         finally:
             with translated(self.folder):
                 self._connection.execute(f"PRAGMA wal_autocheckpoint={AUTOFOLD_PAGES}").fetchall()
+
+    def lengthen_log(self) -> None:
+        """Give the write-ahead log the length that it comes to before it is folded: zeros, behind all that is in it.
+
+        A commit that makes a file longer waits for the journal of the file system, too, several times as long as one
+        that writes over what is there; and the log begins anew whenever nobody has the store open. SQLite reads a log
+        up to the first frame that is not of its time. Where there is no room it stays as it is.
+        """
+        path = self.folder / f"{FILE}-wal"
+        with contextlib.suppress(OSError):
+            if path.stat().st_size >= LOG_BYTES:
+                return
+            with self.transaction():  # Nobody else writes to the log meanwhile.
+                log = os.open(path, os.O_WRONLY | os.O_CLOEXEC)
+                try:
+                    size = os.fstat(log).st_size
+                    try:
+                        os.pwrite(log, bytes(max(0, LOG_BYTES - size)), size)
+                    except OSError:
+                        os.ftruncate(log, size)
+                        raise
+                finally:
+                    os.close(log)
 
     def fold_some(self) -> None:
         """Move the write-ahead log into the file, as far as nobody is in the way; waits for no one."""

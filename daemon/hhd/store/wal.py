@@ -35,7 +35,7 @@ def read_log(path: Path) -> Log:
         raw = path.read_bytes()
     except FileNotFoundError:
         return Log()
-    if len(raw) < _HEADER:
+    if len(raw) < _HEADER or not any(raw):  # Made as long as it will be (`Database.lengthen_log`), and not begun.
         return Log()
     magic, _, page_bytes, _, salt1, salt2, sum1, sum2 = struct.unpack(">8I", raw[:_HEADER])
     order = ">" if magic & 1 else "<"
