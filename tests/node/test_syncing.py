@@ -13,7 +13,7 @@ from tests.node.wired import Grown
 from tests.store.conftest import Memory
 from tests.transports.devices import device_named
 
-from hhd.node import around, programs, sessions, should_run, syncing
+from hhd.node import around, programs, sessions, should_run, syncing, syncing_engine
 from hhd.node.syncing import Syncing
 from hhd.node.syncing_out import Out
 from hhd.store.errors import BusyError
@@ -111,7 +111,7 @@ def test_a_session_that_was_removed_while_at_work_is_let_go_of_though_nobody_wro
         return Out()
 
     monkeypatch.setattr(part._engine, "let_go", let_go)
-    monkeypatch.setattr(part._engine, "looked", lambda: asked.append("looked") or Out())
+    monkeypatch.setattr(part._engine, "looked", lambda *_: asked.append("looked") or Out())
 
     async def live() -> None:
         running = asyncio.create_task(part.run())
@@ -143,7 +143,7 @@ def test_what_the_daemon_did_for_a_person_is_looked_for_at_once_and_not_with_the
         looked = asyncio.Event()
         running = asyncio.create_task(part.run())
         await part._ready.wait()
-        monkeypatch.setattr(part._engine, "looked", lambda: loop.call_soon_threadsafe(looked.set) and Out())
+        monkeypatch.setattr(part._engine, "looked", lambda *_: loop.call_soon_threadsafe(looked.set) and Out())
         loop = asyncio.get_running_loop()
         part._stir.set()
         await asyncio.sleep(0)
@@ -186,3 +186,76 @@ def test_what_runs_when_a_daemon_starts_is_alone_until_a_person_is_at_it(
             await running
 
     asyncio.run(live())
+
+
+def test_a_session_at_work_is_told_of_at_once_and_then_what_came_meanwhile_together(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    grouped(tmp_path, "laptop")
+    peers, workers = Peering("laptop"), Idle()
+    part = Syncing(
+        me=device_named("laptop"), peers=peers, roll=peers, workers=workers,
+        opened=lambda: opened(tmp_path, "laptop"), random=os.urandom,
+    )  # fmt: skip
+    told: list[SessionId] = []
+    monkeypatch.setattr(part._engine, "noticed", lambda session: told.append(session) or Out())
+    one, other, third = (SessionId(StatementId(bytes([number]) * 32)) for number in range(3))
+
+    async def until(count: int) -> None:
+        while len(told) < count:
+            await asyncio.sleep(0.001)
+
+    async def live() -> None:
+        running = asyncio.create_task(part.run())
+        await part._ready.wait()
+        monkeypatch.setattr(syncing, "PACE_SECONDS", 3600.0)
+        workers.on_step[0](one)
+        await until(1)
+        for _ in range(20):
+            workers.on_step[0](one)
+            await asyncio.sleep(0)
+        workers.on_step[0](other)
+        await until(2)
+        assert told == [one, other], "one session does not keep another one waiting"
+        await part.fresh(one, device_named("laptop").id)
+        assert told == [one, other, one], "who asks how far another device is does not wait"
+        workers.on_step[0](one)
+        await part.stop()
+        assert told == [one, other, one, one], "nor does the end of the daemon"
+        monkeypatch.setattr(syncing, "PACE_SECONDS", 0.05)
+        workers.on_step[0](third)
+        await until(5)
+        workers.on_step[0](third)
+        await until(6)
+        assert told[4:] == [third, third] and not part._noticed
+        running.cancel()
+        await asyncio.gather(running, return_exceptions=True)
+
+    asyncio.run(asyncio.wait_for(live(), 60))
+
+
+def test_many_sessions_are_looked_at_some_at_a_time(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(syncing_engine, "LOOKED_AT_ONCE", 3)
+    grouped(tmp_path, "laptop")
+    peers, me = Peering("laptop"), device_named("laptop")
+    part = Syncing(
+        me=me, peers=peers, roll=peers, workers=Idle(), opened=lambda: opened(tmp_path, "laptop"), random=os.urandom,
+    )  # fmt: skip
+    looked: list[list[SessionId]] = []
+    look = part._engine.looked
+    monkeypatch.setattr(part._engine, "looked", lambda some: looked.append(some) or look(some))
+
+    async def live() -> None:
+        running = asyncio.create_task(part.run())
+        await part._ready.wait()
+        looked.clear()
+        with opened(tmp_path, "laptop") as store:
+            args = programs.encode_args({"prompt": "go"})
+            made = {sessions.create(store, me, program="agent", args=args) for _ in range(7)}
+        await part._look()
+        assert [len(some) for some in looked] == [3, 3, 1] and {one for some in looked for one in some} == made
+        assert set(part._engine.machine.digests) == made
+        running.cancel()
+        await asyncio.gather(running, return_exceptions=True)
+
+    asyncio.run(asyncio.wait_for(live(), 60))

@@ -21,7 +21,7 @@ from hhd.identity.key import Identity
 from hhd.node import around, should_run
 from hhd.node.lanes import Lane
 from hhd.node.service import Verb
-from hhd.node.syncing_engine import Engine
+from hhd.node.syncing_engine import NOTED_IN_TURN, Engine
 from hhd.node.syncing_out import Out
 from hhd.node.syncing_ports import Members, Peering, Running
 from hhd.node.syncing_verbs import SyncingVerbs
@@ -52,6 +52,9 @@ NOTE_SECONDS = 2.0
 """How often what was learnt of other devices is written down for lists: a crash takes no more than that of it."""
 TOGETHER_MAX, TOGETHER_BYTES = 64, 512 * 1024
 """Messages of one peer that came and are taken together, at most; beyond a first one that may have a megabyte."""
+PACE_SECONDS = 0.1
+"""A session that is at work makes a step every few milliseconds. The first is told at once, and what follows so soon
+after that it was told of goes together: each message takes time of the core that the session works on."""
 COALESCE_SECONDS = 30.0
 """How long content waits on battery or a metered network: then it goes together."""
 
@@ -89,6 +92,8 @@ class Syncing:
         self._woke_ms = around.now_ms()
         self._clocks = around.clocks()
         self._noticed: dict[SessionId, None] = {}
+        self._paced: dict[SessionId, float] = {}
+        """When a session that is at work may be told of again, by the monotonic clock."""
         self._stir = asyncio.Event()
         self._ready = asyncio.Event()
         self._attended = asyncio.Event()
@@ -152,6 +157,7 @@ class Syncing:
         """What was noticed goes out; what is under way is asked for again when the daemon is back."""
         with contextlib.suppress(TimeoutError):
             async with asyncio.timeout(2.0):
+                self._paced.clear()
                 await self._turn()
 
     async def _open(self) -> None:
@@ -168,13 +174,18 @@ class Syncing:
 
     def _until(self) -> float:
         """How long to wait for something to happen, in seconds."""
-        waits = [LOOK_SECONDS]
+        waits = [LOOK_SECONDS, *self._paced_waits()]
         if self._looks_soon:
             waits.append(self._looked + self._look_cost - time.monotonic())
         deadline = self._engine.deadline_ms()
         if deadline is not None:
             waits.append(max(0.0, (deadline - around.now_ms()) / 1000))
         return max(0.02, min(waits))
+
+    def _paced_waits(self) -> Iterator[float]:
+        """How long sessions that were noticed wait until they are told of."""
+        now = time.monotonic()
+        return (self._paced.get(session, now) - now for session in self._noticed)
 
     async def _turn(self) -> None:
         """What has become due."""
@@ -188,10 +199,7 @@ class Syncing:
             await self.act(lambda: self._woken(wake))
         self._clocks = now
         self._coalesce()
-        while self._noticed:
-            session = next(iter(self._noticed))
-            del self._noticed[session]
-            await self.act(lambda session=session: self._engine.noticed(session))  # type: ignore[misc]
+        await self._tell_noticed()
         due = self._engine.deadline_ms()
         if due is not None and around.now_ms() >= due:
             await self.act(self._engine.ticked)
@@ -205,6 +213,18 @@ class Syncing:
                 await self._lane.do(self._engine.fold)
         if time.monotonic() - self._worked > REST_SECONDS:
             await self._rest()
+
+    async def _tell_noticed(self) -> None:
+        """Tell of the sessions that were noticed, but for those that were told of a moment ago."""
+        now = time.monotonic()
+        self._paced = {session: until for session, until in self._paced.items() if until > now}
+        for session in [one for one in self._noticed if one not in self._paced]:
+            self._paced[session] = now + PACE_SECONDS
+            await self._tell_of(session)
+
+    async def _tell_of(self, session: SessionId) -> None:
+        self._noticed.pop(session, None)
+        await self.act(lambda: self._engine.noticed(session))
 
     def _woken(self, wake: int) -> Out:
         out = self._engine.woke()
@@ -220,7 +240,13 @@ class Syncing:
         if await self._lane.do(self._wishes.is_current) and not self.paused:
             return
         worked = self._worked
-        await self.act(self._engine.looked)
+        try:
+            every = await self._lane.do(self._engine.to_look_at)
+        except UserError as error:
+            self._note_trouble(str(error))
+            return
+        for some in every:
+            await self.act(lambda some=some: self._engine.looked(some))  # type: ignore[misc]
         await self.act(self._engine.rescreened)
         await self.act(self._engine.piled)
         self._worked = worked  # Looking is no work: the store may rest.
@@ -230,7 +256,10 @@ class Syncing:
         """Write down for lists what was learnt of other devices."""
         self._noted = time.monotonic()
         with contextlib.suppress(UserError):  # Nothing rests on it, and it is tried again.
-            await self._lane.do(self._engine.note_freshness)
+            for _ in range(NOTED_IN_TURN):
+                await self._lane.do(lambda: self._engine.note_freshness(times=1))
+                if not self._engine.freshness.waits:
+                    break
 
     # What happens elsewhere
 
@@ -426,8 +455,7 @@ class Syncing:
         """Whether everything that is here of a session is durable at `device`, as it said."""
         await self._ready.wait()
         if session in self._noticed:
-            del self._noticed[session]
-            await self.act(lambda: self._engine.noticed(session))
+            await self._tell_of(session)
         return await self._lane.do(lambda: self._engine.fresh(session, device))
 
     async def wait_synced(self, session: SessionId, device: DeviceId, deadline: float | None = None) -> None:

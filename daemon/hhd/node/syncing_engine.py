@@ -11,7 +11,7 @@ that came is kept in few transactions; what is acknowledged was durable before.
 from __future__ import annotations
 
 import logging
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Iterable, Mapping
 from typing import Protocol
 
 from hhd.base.errors import UserError
@@ -51,6 +51,11 @@ from hhd_protocol.sync.messages import (
 )
 
 log = logging.getLogger(__name__)
+
+NOTED_IN_TURN = 8
+"""How often one after the other it is written down what was learnt of some sessions."""
+LOOKED_AT_ONCE = 100
+"""Sessions: a step that comes meanwhile waits some milliseconds for them, however many there are."""
 
 
 class Screen(Protocol):
@@ -245,11 +250,16 @@ class Engine:
             out.join(self._ask_all_again())
         return out
 
-    def looked(self) -> Out:
-        """Look whether others wrote to the store without a word, and tell of it."""
+    def to_look_at(self) -> list[list[SessionId]]:
+        """Return all sessions, some together: who looks at them may do something else in between."""
+        every = self._held.index.all(self.store)
+        return [every[at : at + LOOKED_AT_ONCE] for at in range(0, len(every), LOOKED_AT_ONCE)] or [[]]
+
+    def looked(self, at: Iterable[SessionId] | None = None) -> Out:
+        """Look whether others wrote to these sessions without a word, all of them if None, and tell of it."""
         self.store.families.reread()
         out = Out()
-        for session in self._held.index.changed(self.store):
+        for session in self._held.index.changed(self.store, self._held.index.all(self.store) if at is None else at):
             self._compared_again(session, out)
         return out.join(self._happens(happenings.Tick()))
 
@@ -315,10 +325,11 @@ class Engine:
             if self._screen is not None and self._screen.leaves_out(self.store, peer, session):
                 one.left_out |= {session}
 
-    def note_freshness(self) -> None:
-        """Write down for lists what was learnt of other devices."""
-        if self.freshness.waits:
-            self.freshness.keep(self.store)
+    def note_freshness(self, *, times: int = NOTED_IN_TURN) -> None:
+        """Write down for lists what was learnt of other devices, so many times of some sessions."""
+        for _ in range(times):
+            if self.freshness.waits:
+                self.freshness.keep(self.store)
 
     def hold(self, why: str, session: SessionId | None = None) -> Out:
         """Take no content now, of `session` or of any; empty: again."""

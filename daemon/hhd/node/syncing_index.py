@@ -7,7 +7,7 @@ works on are held with all their statements' places, so that a step costs what i
 from __future__ import annotations
 
 from collections import OrderedDict
-from collections.abc import Mapping
+from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, field
 
 from hhd.store.arrived import Level
@@ -61,16 +61,21 @@ class Index:
                     continue
         return bare
 
-    def changed(self, store: Store) -> list[SessionId]:
+    def all(self, store: Store) -> list[SessionId]:
+        """Return the sessions that are here, or were when they were last looked at."""
+        return list(dict.fromkeys((*self.digests, *store.sessions(), *store.statements.removed())))
+
+    def changed(self, store: Store, among: Iterable[SessionId]) -> list[SessionId]:
         """Return the sessions that are otherwise than when they were last looked at, or gone."""
-        now = dict.fromkeys((*store.sessions(), *store.statements.removed()))
-        found = [session for session in self.digests if session not in now]
-        for session in now:
-            try:
-                if self.revisions.get(session) != store.arrived.revision(session):
-                    found.append(session)
-            except DamagedStoreError:
-                continue
+        found = []
+        with store.snapshot():  # One reading, instead of a lock of the file for each row of each session.
+            now = {*store.sessions(), *store.statements.removed()}
+            for session in among:
+                try:
+                    if session not in now or self.revisions.get(session) != store.arrived.revision(session):
+                        found.append(session)
+                except DamagedStoreError:
+                    continue
         return found
 
     def seen(self, store: Store, session: SessionId) -> Seen:
