@@ -511,28 +511,31 @@ def test_what_a_target_could_not_do_as_it_was_reaches_who_typed_it_and_who_looks
     three: list[Device], asking: SessionId
 ) -> None:
     laptop, desktop, _ = three
-    elsewhere = mock.Mock(folder="/home/alice/hhd/repo-2", instead="your folder has changes of its own")
+    stayed = "Stayed where it came from: inner (a repository of its own)."
+    elsewhere = mock.Mock(
+        folder="/home/alice/hhd/repo-2", instead="your folder has changes of its own", notes=(stayed,)
+    )
     note = "Its files are in /home/alice/hhd/repo-2: your folder has changes of its own"
 
     async def go() -> None:
         async with house(three) as home:
             with mock.patch.object(handoff_steps, "bring", return_value=(elsewhere, True)):
                 moved = await home.sites["laptop"].transfer(asking, "desktop")
-            assert moved[-1].over and moved[-1].notes == (note,)
+            assert moved[-1].over and moved[-1].notes == (note, stayed)
             for device, other in ((laptop, desktop), (desktop, laptop)):
-                await until(lambda device=device: device.control.transfers()[0].notes == (note,))  # type: ignore[misc]
+                await until(lambda device=device: device.control.transfers()[0].notes == (note, stayed))  # type: ignore[misc]
                 shown = device.control.show(asking.hex())
-                assert shown.notes == (note,) and shown.handed is not None
+                assert shown.notes == (note, stayed) and shown.handed is not None
                 assert shown.handed.id == other.me.text
             await until(lambda: stages(desktop, asking) == ["cleaned"] == stages(laptop, asking))
             with mock.patch.object(handoff_steps, "bring", return_value=(elsewhere, True)):
                 moved = await home.sites["laptop"].transfer(asking, "here")  # By the desktop, which has it.
-            assert moved[-1].over and moved[-1].notes == (note,), "who asked for it is another device"
+            assert moved[-1].over and moved[-1].notes == (note, stayed), "who asked for it is another device"
             await until(lambda: stages(desktop, asking)[0] == "cleaned" == stages(laptop, asking)[0])
             moved = await home.sites["laptop"].transfer(asking, "desktop")
             assert moved[-1].status == 0 and moved[-1].notes == ()
             for device in (laptop, desktop):
                 await until(lambda device=device: device.control.show(asking.hex()).notes == ())  # type: ignore[misc]
-                assert [one.notes for one in device.control.transfers()] == [(), (note,), (note,)]
+                assert [one.notes for one in device.control.transfers()] == [(), (note, stayed), (note, stayed)]
 
     asyncio.run(go())

@@ -27,6 +27,7 @@ from hhd.store.check import Check
 from hhd.store.checkpoints import Checkpoint, refs_of
 from hhd.store.errors import BusyError
 from hhd.store.line import Line
+from hhd.store.retention import session_bytes
 from hhd.store.store import Limits
 from hhd_protocol import logs, objects
 from hhd_protocol.compression import compressor
@@ -374,6 +375,43 @@ def test_content_that_was_given_up_comes_as_its_record_and_is_never_asked_for_ag
         alice.link("laptop", "desktop")
         assert alice.pump()
         assert sum(map(len, alice.seen)) < 400, "they are level at once"
+
+
+def test_of_one_session_no_more_is_taken_than_it_may_have_here_a_restart_between_and_who_sends_is_told(
+    tmp_path: Path,
+) -> None:
+    with person(tmp_path, "laptop", "desktop") as alice:
+        sessions_ = [alice.create("laptop") for _ in range(2)]
+        large, small = (Work(alice, "laptop", session, Memory(20)) for session in sessions_)
+        desktop = alice.restart("desktop", session_bytes_max=29_000)
+        alice.link("laptop", "desktop")
+        told = alice["laptop"].engine.machine.peers[desktop.id].holding
+        steps = 0
+        while not told and steps < 9:
+            large.step()
+            steps += 1
+            assert alice.pump()
+        assert told == {large.session: "it takes at most 29000 bytes of one session"}, told
+        assert steps > 1
+        assert session_bytes(desktop.store, large.session)[2] < 30_000
+        had = desktop.store.checkpoint_ids(large.session)
+        for restarted in (False, True):
+            if restarted:
+                desktop = alice.restart("desktop", session_bytes_max=29_000)
+                alice.link("laptop", "desktop")
+            large.step()  # The session goes on.
+            made = small.step([0])
+            assert alice.pump()
+            assert desktop.store.checkpoint_ids(large.session) == had, (
+                f"what is full takes no more, restarted: {restarted}"
+            )
+            assert made in desktop.store.checkpoint_ids(small.session), "and another one does"
+            assert large.session in alice["laptop"].engine.machine.peers[desktop.id].holding
+        desktop = alice.restart("desktop", session_bytes_max=10_000_000)
+        alice.link("laptop", "desktop")
+        assert alice.pump()
+        same(alice, large.session, "laptop", "desktop")
+        assert not desktop.cuts and not alice["laptop"].cuts
 
 
 def test_a_disk_without_room_stops_taking_tells_it_and_goes_on_when_there_is_some(tmp_path: Path) -> None:

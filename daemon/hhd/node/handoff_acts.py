@@ -151,6 +151,7 @@ class Acts:
             if brought is not None and brought.instead:
                 log.warn("handoff_files_elsewhere", session=session.hex(), transfer=transfer.hex())
                 notes.append(f"Its files are in {brought.folder}: {brought.instead}")
+            notes += () if brought is None else brought.notes
         except (UserError, OSError) as error:
             log.fault("handoff_without_files", error, session=session.hex(), transfer=transfer.hex())
             notes.append(f"Its files did not appear: {why_of(error)}")

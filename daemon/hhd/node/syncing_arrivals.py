@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import logging
 from collections import Counter
-from collections.abc import Mapping
+from collections.abc import Iterator, Mapping
 from dataclasses import replace
 from functools import partial
 
@@ -16,11 +16,14 @@ from hhd.node.syncing_statements import Fresh, StatementsIn
 from hhd.node.syncing_talk import Talk
 from hhd.store.begun import Begun
 from hhd.store.errors import BusyError, FullStoreError
+from hhd.store.retention import session_bytes
+from hhd_protocol.bodies import CheckpointBody
 from hhd_protocol.errors import FormatError
 from hhd_protocol.ids import DeviceId, FamilyId, ObjectName, SessionId, Sha256
 from hhd_protocol.objects import SealedObject, object_name
 from hhd_protocol.sync.events import Arrived, Broke, Hold, Tick
 from hhd_protocol.sync.messages import MODULE, OBJECT, Absent, Part, Rebuild, Statements
+from hhd_protocol.sync.wants import NO_SESSION
 
 log = logging.getLogger(__name__)
 
@@ -100,7 +103,8 @@ class Arrivals:
             return
         session = machine.wants.session(part.name)
         assert session is not None
-        self._weigh(session, len(whole))
+        if part.what == OBJECT:  # A program is no session's own.
+            self.weigh(session, len(whole))
         if machine.peers[peer].sealed and (self._held.only_stores or part.what != OBJECT):
             try:
                 self._letters.take(peer, part.what, part.name, whole)
@@ -128,6 +132,8 @@ class Arrivals:
             return
         self._objects[message.name] = raw, peer
         self._bytes += len(raw)
+        if (session := self._talk.machine.wants.session(message.name)) is not None:
+            self.weigh(session, len(raw))
         self.flush()
 
     def make(self, message: Rebuild) -> bool:
@@ -242,12 +248,35 @@ class Arrivals:
         if late or self._bytes >= FLUSH_BYTES or self._talk.machine.wants.waits_for(peer) <= here:
             self.flush()
 
-    def _weigh(self, session: SessionId, size: int) -> None:
+    def weigh(self, session: SessionId, size: int) -> None:
         """Stop at the size that a session may have here; who sends is told, and its session goes on."""
+        if session == NO_SESSION:
+            return  # What is for a device that only stores belongs to no session that it could tell.
         self._bytes_of[session] += size
+        if (why := self._too_much(session)) is not None:
+            self._talk.feed(Hold(why=why, session=session))
+
+    def _too_much(self, session: SessionId) -> str | None:
         most = self._session_bytes_max
-        if most is not None and self._bytes_of[session] > most:
-            self._talk.feed(Hold(why=f"it takes at most {most} bytes of one session", session=session))
+        return (
+            None if most is None or self._bytes_of[session] <= most else f"it takes at most {most} bytes of one session"
+        )
+
+    def full(self, me: DeviceId) -> Iterator[tuple[SessionId, str]]:
+        """Weigh what came before this process; yield the sessions of which no more is taken, and why.
+
+        What this device made of a session itself is not what it took: of one that it worked on, only what comes counts.
+        """
+        if self._session_bytes_max is None:
+            return
+        store = self._held.store
+        for session in store.sessions():
+            if not any(
+                isinstance(one.body, CheckpointBody) and one.body.by == me for one in store.statements.all(session)
+            ):
+                self._bytes_of[session] = session_bytes(store, session)[2]
+            if (why := self._too_much(session)) is not None:
+                yield session, why
 
     def _is_object(self, name: bytes, raw: bytes, peer: DeviceId) -> bool:
         """Whether an object that came is the one of its name; if it is not, all that came of it is dropped.

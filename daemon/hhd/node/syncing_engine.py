@@ -151,6 +151,8 @@ class Engine:
             self._statements.took(self.intake.content(session, list(index.seen(store, session).bare)), None)
         self._statements.at_work.update(one for one in store.statements.removed() if self.intake.has_session(one))
         self._arrivals.sweep()
+        for session, why in list(self._arrivals.full(self._me.id)):
+            out.join(self.hold(why, session))
         return out
 
     def linked(self, peer: DeviceId, *, sealed: bool = False) -> Out:

@@ -8,7 +8,7 @@ that is undone alone where the message is wrong. Peers are told of anything only
 from __future__ import annotations
 
 import logging
-from collections import deque
+from collections import Counter, deque
 from collections.abc import Callable
 from dataclasses import dataclass, field
 
@@ -37,6 +37,7 @@ class _Batch:
     taken: dict[SessionId, list[Taken]] = field(default_factory=dict)
     own: dict[SessionId, list[Fresh]] = field(default_factory=dict)
     brought: list[ObjectName] = field(default_factory=list)
+    bytes_of: Counter[SessionId] = field(default_factory=Counter)
     without_keys: list[Statements] = field(default_factory=list)
     not_made: list[Rebuild] = field(default_factory=list)
 
@@ -129,9 +130,12 @@ class Together:
             raise
         batch.taken.setdefault(session, []).append(taken)
         batch.brought += map(object_name, message.objects)
+        batch.bytes_of[session] += sum(map(len, message.objects))
 
     def _tell(self, peer: DeviceId, batch: _Batch) -> None:
         """All of it is durable: tell peers, and ask for what it lacks."""
+        for session, size in batch.bytes_of.items():
+            self._arrivals.weigh(session, size)
         for name in batch.brought:
             self._talk.feed(Arrived(name=name, source=peer))
         for session, taken in batch.taken.items():

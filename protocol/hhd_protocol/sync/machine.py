@@ -148,7 +148,8 @@ class Sync:
                 self.wants.lost(peer)  # What was asked over a link that this one replaces is not answered on this.
                 self.peers[peer] = Peer(id=peer, left_out=left_out, sealed=sealed)
                 self.wants.met(peer)
-                return [*self._hello(self.peers[peer], now_ms), *self._ask_for_content(now_ms)]
+                held = [out for session in self.holding if session is not None for out in self._say_held(session, peer)]
+                return [*self._hello(self.peers[peer], now_ms), *held, *self._ask_for_content(now_ms)]
             case Lost(peer=peer):
                 self.peers.pop(peer, None)
                 self.wants.lost(peer)
@@ -343,16 +344,21 @@ class Sync:
             self.holding[session] = why
         else:
             self.holding.pop(session, None)
-        outputs: list[Output] = [
-            Send(peer=peer, message=Holding(why=why, session=session))
-            for peer, one in self.peers.items()
-            if session not in one.left_out and not (one.sealed and session is not None)
-        ]
+        outputs = self._say_held(session, *self.peers)
         if not why:
             outputs += self._ask_for_content(now_ms)
             for one in self.peers.values():  # What came meanwhile was not kept.
                 outputs += self._hello(one, now_ms)
         return outputs
+
+    def _say_held(self, session: SessionId | None, *peers: DeviceId) -> list[Output]:
+        """Say to these whether content of a session is taken; a store-only one hears of none by its name."""
+        message = Holding(why=self.holding.get(session, ""), session=session)
+        return [
+            Send(peer=peer, message=message)
+            for peer in peers
+            if session not in self.peers[peer].left_out and not (self.peers[peer].sealed and session is not None)
+        ]
 
 
 def had(session: SessionId, records: Iterable[StatementId]) -> Had:
