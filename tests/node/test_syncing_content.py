@@ -134,6 +134,9 @@ def test_the_log_is_folded_after_a_sender_heard_of_it_and_does_not_grow_past_its
         work.step([1])
         assert alice.pump()
         engine, file = alice["desktop"].engine, rest.folder / FILE
+        assert engine.freshness.waits
+        engine.note_freshness()  # Nor does this fold it, which nobody waits for.
+        assert rest.freshness.of(session).reached
         small = file.stat().st_size < PAGES * PAGE_BYTES
         assert small == engine.folds_due == (most > 1)
         engine.fold()

@@ -331,7 +331,8 @@ class Engine:
         """Write down for lists what was learnt of other devices, so many times of some sessions."""
         for _ in range(times):
             if self.freshness.waits:
-                self.freshness.keep(self.store)
+                with self._held.putting_off(0):  # In the middle of a first sync it is not this that folds the log.
+                    self.freshness.keep(self.store)
 
     def hold(self, why: str, session: SessionId | None = None) -> Out:
         """Take no content now, of `session` or of any; empty: again."""
