@@ -172,14 +172,18 @@ def handed(
     return found
 
 
+def beside_status(found: list[Round]) -> dict[str, float]:
+    """Pauses held against `git status` of the same folder in the same round."""
+    return {
+        "git_status_median_ms": round(statistics.median(one.status for one in found), 1),
+        "pause_to_git_status": round(statistics.median(one.pause / one.status for one in found), 2),
+    }
+
+
 def measure(figure: str, emulated: Emulated | None, *, rounds: int = ROUNDS, beside: bool = False, **how: Any) -> None:
     """Print what handoffs took, the first apart; `how`: as for `handed`."""
     first, *found = handed(emulated, rounds=rounds, beside=beside, **how)
     pauses = [one.pause for one in found]
-    status = {
-        "git_status_median_ms": round(statistics.median(one.status for one in found), 1),
-        "pause_to_git_status": round(statistics.median(one.pause / one.status for one in found), 2),
-    }
     report(
         f"a session handed to another device, whole command, {figure}",
         COMMAND,
@@ -193,7 +197,7 @@ def measure(figure: str, emulated: Emulated | None, *, rounds: int = ROUNDS, bes
         ratio_to_asking=round(statistics.median(one.whole / one.asked for one in found), 2),
         first_ms=round(first.whole, 1),
         load=round(os.getloadavg()[0], 1),
-        **(status if beside else {}),
+        **(beside_status(found) if beside else {}),
     )
 
 
