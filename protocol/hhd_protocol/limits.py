@@ -413,6 +413,21 @@ HANDOFF_DEADLINE_MS_MAX = 7 * 24 * 3_600_000
 HANDOFF_INQUIRIES_MAX = 8
 """Questions of other devices, whether a session could go somewhere, that one device looks into at a time."""
 
+HANDOFF_INQUIRIES_PEER_MAX = 4
+"""Of these, questions of one device: one that asks on and on leaves room for the others."""
+
+HANDOFF_OFFERED_MAX = 64
+"""Handoffs that one device has offered and not released, at the target: a person who hands all on has some dozens."""
+
+HANDOFF_CHECKED_MAX = 8
+"""Of these, offers of one device that are looked into at a time: each is up to a message long until then."""
+
+HANDOFF_PLEASED_MAX = 32
+"""Sessions that one device asks another for, and that are not on their way yet."""
+
+HANDOFF_GIVEN_UP_KEPT = 64
+"""Of one device's offers that came to nothing, journals kept at the target at least: the last ones, for who looks."""
+
 HANDOFF_ROUNDS_MAX = 8
 """Rounds of staging while the session runs on: what changes faster than it is sent is not caught up with."""
 

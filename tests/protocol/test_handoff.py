@@ -318,6 +318,12 @@ def test_the_bounds_in_the_spec_are_those_of_the_code() -> None:
     assert f"{limits.HANDOFF_TEXT_BYTES_MAX:,} bytes, a list {limits.HANDOFF_NAMES_MAX}" in SPEC
     assert f"at most {limits.HANDOFF_RECORDS_MAX} records" in SPEC
     assert f"At most {limits.HANDOFF_INQUIRIES_MAX} are looked into at a time" in SPEC
+    assert f", {limits.HANDOFF_INQUIRIES_PEER_MAX} of them of one device" in SPEC
+    assert f"at most {limits.HANDOFF_OFFERED_MAX} handoffs that are offered" in SPEC
+    assert f"looks into {limits.HANDOFF_CHECKED_MAX} of its offers at a time" in SPEC
+    kept = limits.HANDOFF_GIVEN_UP_KEPT
+    assert f"once {2 * kept} of that device did" in SPEC and f"for the last {kept}" in SPEC
+    assert f"At most {limits.HANDOFF_PLEASED_MAX} `please`" in SPEC
 
 
 def test_a_newer_version_says_so_and_what_passes_a_bound_is_too_large() -> None:

@@ -6,6 +6,7 @@ import asyncio
 import time
 from typing import TYPE_CHECKING
 
+from hhd.base import log
 from hhd.base.errors import Exit, RefusedError, RolledBackError, UserError
 from hhd.node import handoff_journal, handoff_steps
 from hhd.node.control import ControlService
@@ -18,8 +19,10 @@ from hhd.node.handoff_ways import Ways
 from hhd.node.handoff_wishes import Wishes
 from hhd.transports.link import Channel, Link
 from hhd_protocol import handoff, lineage
+from hhd_protocol.crypto import device_text
 from hhd_protocol.errors import FormatError
 from hhd_protocol.handoff import (
+    UNTAKEN,
     Act,
     Admit,
     Already,
@@ -44,7 +47,12 @@ from hhd_protocol.handoff import (
     Took,
 )
 from hhd_protocol.ids import DeviceId, TransferId
-from hhd_protocol.limits import HANDOFF_DEADLINE_MS_MAX
+from hhd_protocol.limits import (
+    HANDOFF_CHECKED_MAX,
+    HANDOFF_DEADLINE_MS_MAX,
+    HANDOFF_OFFERED_MAX,
+    HANDOFF_PLEASED_MAX,
+)
 
 if TYPE_CHECKING:
     from hhd.node.handoff_admission import Fit
@@ -67,6 +75,8 @@ class Heard:
         self._wishes, self._askings, self._inquiries = wishes, askings, inquiries
         self.asked: dict[TransferId, DeviceId] = {}
         """Asked for by other devices, and not begun yet; those of which who asked has left are taken out."""
+        self._crowded = set[DeviceId]()
+        """Devices that offer more than is kept of one; it is noted once, until they have room again."""
 
     async def serve(self, channel: Channel, link: Link) -> None:
         """Serve a channel of a member, once the journals are read."""
@@ -104,9 +114,42 @@ class Heard:
         if isinstance(message, RefuseOffer):
             going.way, going.refused = message.way, True
         if isinstance(message, Offer) and going.one.stage is Stage.NONE:
+            if not await self._has_room(going, message):
+                return
             self._turns.acts.alone(going, Act.CHECK, self._turns.acts.check(going, message))
             return
         await self._turns.happen(going, event)
+
+    async def _has_room(self, going: Going, offer: Offer) -> bool:
+        """Whether one more offer of a device is looked into, once others of it are; else that device is told why not.
+
+        So nothing that one member says makes this device keep more than so much, in memory or on disk.
+        """
+        peer, goings = going.peer, self._turns.goings
+
+        def theirs() -> list[Going]:
+            return [one for one in goings.values() if one.peer == peer and one.one.side is Side.TARGET]
+
+        if sum(one.one.stage in (Stage.NONE, *UNTAKEN) for one in theirs() if one is not going) >= HANDOFF_OFFERED_MAX:
+            if not going.busy:
+                goings.pop(going.transfer, None)
+            if peer not in self._crowded:
+                self._crowded.add(peer)
+                log.warn("handoffs_too_many", device=device_text(peer)[:19], count=HANDOFF_OFFERED_MAX)
+            why = (
+                f"{HANDOFF_OFFERED_MAX} sessions of that device are on their way there already, and none was released."
+            )
+            await self._ways.send(
+                peer,
+                RefuseOffer(
+                    transfer=offer.transfer, session=offer.session, why=why, way="Try again when one of them is over."
+                ),
+            )
+            return False
+        self._crowded.discard(peer)
+        while len(busy := [one.busy[Act.CHECK] for one in theirs() if Act.CHECK in one.busy]) >= HANDOFF_CHECKED_MAX:
+            await asyncio.wait(busy, return_when=asyncio.FIRST_COMPLETED)
+        return True
 
     async def _grant(self, going: Going, message: ReleaseTo | Took | Already) -> Grant:
         """The release in a message, its signature looked at. FormatError costs the link.
@@ -152,6 +195,9 @@ class Heard:
                 await self._probed_by(peer, message)
             case Inquire():
                 raise FormatError("a question came on the channel of handoffs, and has one of its own")
+            case Please() if sum(one == peer for one in self.asked.values()) >= HANDOFF_PLEASED_MAX:
+                why = f"{HANDOFF_PLEASED_MAX} sessions are asked for at once already; nothing was changed. Ask again."
+                await self._ways.send(peer, _not_done(message, why))
             case Please():
                 self.asked[message.transfer] = peer
                 self._ways.soon(self._asked_by(peer, message))
@@ -160,7 +206,7 @@ class Heard:
             case Rehearsed():
                 self._turns.acts.rehearsal.answered(message)
             case Begun():
-                self._turns.begun(peer, message)
+                await self._turns.begun(peer, message)
             case Rehearse(session=session, head=head):
                 going = self._turns.goings.get(message.transfer)
                 if going is not None and (going.peer, going.session) == (peer, session):
@@ -203,17 +249,21 @@ class Heard:
                 raise RolledBackError(f"Given up: {LEFT}")
         except (UserError, OSError) as error:
             left = isinstance(error, RolledBackError)
-            said = Told(
-                transfer=please.transfer,
-                session=please.session,
-                stage=(Stage.ABORTED if left else Stage.NONE).value,
-                sentence=handoff.bounded(why_of(error)),
-                over=True,
-                status=int(Exit.ROLLED_BACK if left else Exit.REFUSED),
-            )
-            await self._ways.send(peer, said)
+            await self._ways.send(peer, _not_done(please, why_of(error), left=left))
             return
         finally:
             self.asked.pop(please.transfer, None)
         going.asker = peer
         await self._turns.happen(going, Event(what=Happening.WISHED, at_ms=now_ms()))
+
+
+def _not_done(please: Please, why: str, *, left: bool = False) -> Told:
+    """The word to who asked for a session that does not move; `left`: since who asked left."""
+    return Told(
+        transfer=please.transfer,
+        session=please.session,
+        stage=(Stage.ABORTED if left else Stage.NONE).value,
+        sentence=handoff.bounded(why),
+        over=True,
+        status=int(Exit.ROLLED_BACK if left else Exit.REFUSED),
+    )

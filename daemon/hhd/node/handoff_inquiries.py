@@ -10,6 +10,7 @@ from __future__ import annotations
 import asyncio
 import contextlib
 import os
+from collections import Counter
 
 from hhd.base import log
 from hhd.base.errors import Exit, RefusedError, UserError
@@ -25,7 +26,7 @@ from hhd_protocol.crypto import device_text
 from hhd_protocol.errors import FormatError
 from hhd_protocol.handoff import Admit, Inquire, Probe, RefuseOffer, Stage, Told
 from hhd_protocol.ids import DeviceId, SessionId, TransferId
-from hhd_protocol.limits import HANDOFF_INQUIRIES_MAX
+from hhd_protocol.limits import HANDOFF_INQUIRIES_MAX, HANDOFF_INQUIRIES_PEER_MAX
 
 CHANNEL = "inquiry"
 PROBE_SECONDS = 20.0
@@ -40,7 +41,7 @@ class Inquiries:
     def __init__(self, ways: Ways, ready: asyncio.Event) -> None:
         self._ways, self._ready = ways, ready
         self._probes: dict[TransferId, tuple[DeviceId, asyncio.Future[Admit | RefuseOffer]]] = {}
-        self._looked_into = 0
+        self._looked_into = Counter[DeviceId]()
 
     # Asked here
 
@@ -127,9 +128,9 @@ class Inquiries:
         await channel.send(handoff.encode_message(await self._answer(link.peer, asked)))
 
     async def _answer(self, peer: DeviceId, asked: Inquire) -> Told:
-        if self._looked_into >= HANDOFF_INQUIRIES_MAX:
+        if self._looked_into.total() >= HANDOFF_INQUIRIES_MAX or self._looked_into[peer] >= HANDOFF_INQUIRIES_PEER_MAX:
             return refused(asked, "It is asked too much of this at once; nothing was changed. Ask again.")
-        self._looked_into += 1
+        self._looked_into[peer] += 1
         try:
             await self._ways.read(lambda control: handoff_steps.insist_on_asker(control.store, control.me, peer))
             await self._ways.read(lambda control: handoff_steps.insist_on_target(control.store, control.me, asked.to))
@@ -139,7 +140,8 @@ class Inquiries:
         except (UserError, OSError, LinkError) as error:
             return refused(asked, why_of(error))
         finally:
-            self._looked_into -= 1
+            self._looked_into[peer] -= 1
+            self._looked_into += Counter()  # Without those that ask nothing now.
         return Told(
             transfer=asked.transfer,
             session=asked.session,

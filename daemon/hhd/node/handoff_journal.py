@@ -17,11 +17,13 @@ from hhd_protocol.codec import Value, encode
 from hhd_protocol.errors import FormatError
 from hhd_protocol.handoff import OVER, Event, Happening, Persist, Record, Side, Stage
 from hhd_protocol.ids import SessionId, TransferId
+from hhd_protocol.limits import HANDOFF_GIVEN_UP_KEPT
 
-_TABLE, _ALL, _OPEN = "handoff", "handoffs", "handoffs open"
+_TABLE, _ALL, _OPEN, _GIVEN_UP = "handoff", "handoffs", "handoffs open", "handoffs given up"
 _FILLED = bytes(16)
 """Entries of a listing have 32 bytes, the id of a handoff has 16."""
-"""Tables of rows: the journal of a handoff; all handoffs, oldest first; those that are not over."""
+"""Tables of rows: the journal of a handoff; all handoffs, oldest first; those that are not over; by device the ids
+of those that it offered and that came to nothing."""
 
 
 def records(store: Store, transfer: TransferId) -> list[Record]:
@@ -61,6 +63,8 @@ def keep(store: Store, record: Record) -> None:
         if fresh:
             store.rows.enlist(_ALL, b"", record.transfer + _FILLED)
         _note_open(store, record)
+        if (record.side, record.stage) == (Side.TARGET, Stage.ABORTED):
+            _note_given_up(store, record)
         if record.side is Side.SOURCE and record.stage in (Stage.RELEASED, Stage.ACKNOWLEDGED, Stage.CLEANED):
             held_back.drop(store, record.transfer)
 
@@ -72,6 +76,36 @@ def _note_open(store: Store, record: Record) -> None:
         store.rows.relist(_OPEN, b"", [one for one in listed if one != entry])
     elif record.stage not in OVER and entry not in listed:
         store.rows.enlist(_OPEN, b"", entry)
+
+
+def _note_given_up(store: Store, record: Record) -> None:
+    """Of what one device offered and came to nothing, forget the oldest: it could offer on and on.
+
+    Without a record of it a release is taken as well, and an offer that is said again is looked into again.
+    """
+    raw = store.rows.get(_GIVEN_UP, b"", record.peer)
+    noted = [] if raw is None else decoded(raw, "list of handoffs that came to nothing")
+    kept = [one for one in noted if isinstance(one, bytes)] if isinstance(noted, list) else []
+    if record.transfer in kept:
+        return
+    kept.append(record.transfer)
+    if len(kept) >= 2 * HANDOFF_GIVEN_UP_KEPT:  # Many at a time: the list of all is written anew for it.
+        oldest, kept = kept[:-HANDOFF_GIVEN_UP_KEPT], kept[-HANDOFF_GIVEN_UP_KEPT:]
+        gone = {one for one in oldest if _is_given_up(store, TransferId(one))}
+        for one in gone:
+            store.rows.delete_both(_TABLE, b"", one)
+        listed = store.rows.listing(_ALL, b"")
+        store.rows.relist(_ALL, b"", [one for one in listed if one[: len(_FILLED)] not in gone])
+    entries: list[Value] = [*kept]
+    store.rows.put(_GIVEN_UP, b"", record.peer, encode(entries))
+
+
+def _is_given_up(store: Store, transfer: TransferId) -> bool:
+    try:
+        found = last(store, transfer)
+    except DamagedStoreError:  # It is shown as that.
+        return False
+    return found is not None and (found.side, found.stage) == (Side.TARGET, Stage.ABORTED)
 
 
 def every(store: Store) -> Iterator[Record]:

@@ -160,15 +160,14 @@ class Turns:
 
         self._ways.soon(late())
 
-    def begun(self, peer: DeviceId, message: Begun) -> None:
+    async def begun(self, peer: DeviceId, message: Begun) -> None:
         """The target of a handoff says that what it took runs there, or why not."""
-        self._ways.soon(self._keep_notes(peer, message))
         going = self._leaving.get(message.transfer)
-        if going is None or (going.peer, going.session) != (peer, message.session):
-            return
-        if going.paused_at and message.runs:
-            going.pause_ms = max(1, int((time.monotonic() - going.paused_at) * 1000))
-        self._left(going, *message.notes)
+        if going is not None and (going.peer, going.session) == (peer, message.session):
+            if going.paused_at and message.runs:
+                going.pause_ms = max(1, int((time.monotonic() - going.paused_at) * 1000))
+            self._left(going, *message.notes)
+        await self._keep_notes(peer, message)  # Waited for: who says it on and on has one kept at a time.
 
     def _left(self, going: Going, *notes: str) -> None:
         if self._leaving.pop(going.transfer, None) is None:
