@@ -196,7 +196,7 @@ def test_a_device_that_only_stores_is_told_nothing_and_can_have_nothing_moved(
 def test_no_more_are_looked_into_at_a_time_than_may_be_and_one_more_is_told_so(
     three: list[Device], session: SessionId
 ) -> None:
-    most = limits.HANDOFF_INQUIRIES_MAX
+    most, each = limits.HANDOFF_INQUIRIES_MAX, limits.HANDOFF_INQUIRIES_PEER_MAX
 
     async def go(home: House) -> None:
         inquiries, begun, goes_on = home.sites["laptop"].handoffs._inquiries, [0], asyncio.Event()
@@ -208,13 +208,16 @@ def test_no_more_are_looked_into_at_a_time_than_may_be_and_one_more_is_told_so(
             return await real(*given)
 
         with mock.patch.object(inquiries, "_probed", probed):
-            waiting = [
-                asyncio.create_task(answer(home, "tower", "laptop", inquiry(home, session))) for _ in range(most)
-            ]
-            await until(lambda: begun[0] == most)
-            async with asyncio.timeout(30):
-                more = await answer(home, "desktop", "laptop", inquiry(home, session))
-            assert more is not None and more.status == 3 and "too much" in more.sentence
+            waiting = []
+            for count, at in enumerate(("tower", "desktop"), 1):  # One that asks on and on leaves room for the other.
+                waiting += [
+                    asyncio.create_task(answer(home, at, "laptop", inquiry(home, session))) for _ in range(each)
+                ]
+                await until(lambda count=count: begun[0] == count * each)  # type: ignore[misc]
+                async with asyncio.timeout(30):
+                    more = await answer(home, at, "laptop", inquiry(home, session))
+                assert more is not None and more.status == 3 and "too much" in more.sentence
+            assert begun[0] == most
             goes_on.set()
             assert [one.status for one in await asyncio.gather(*waiting) if one is not None] == [0] * most
             again = await answer(home, "desktop", "laptop", inquiry(home, session, "tower"))
