@@ -102,6 +102,9 @@ def test_a_session_that_a_person_paused_meanwhile_stays_paused(two: list[Device]
         async def _change(self, act: Callable[[ControlService], Any]) -> Any:
             return act(laptop.control)
 
+        async def rest(self, _: SessionId) -> None:
+            """It does not wait for another device."""
+
         async def pause(self, _: SessionId) -> live.State:
             return live.State(name="paused", sentence="", ways=(), effect="", status=0)
 

@@ -4,7 +4,8 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 from pathlib import Path
-from typing import Any
+from types import SimpleNamespace
+from typing import Any, cast
 from unittest import mock
 
 import pytest
@@ -13,7 +14,7 @@ from tests.node.stored import Laptop
 from tests.node.test_run import Person
 
 from hhd.base.paths import config_folder, private_folder
-from hhd.node import opening
+from hhd.node import opening, pair, worker
 from hhd.node.doors import Doors
 from hhd.node.ended import End, Ended
 from hhd.runtime.outcomes import StopFlag
@@ -114,3 +115,26 @@ def test_a_link_that_comes_or_goes_after_it_was_asked_makes_it_wait_again_and_en
         ended = go(laptop, session, StopFlag())
     assert ended.end is End.WAITING and asked == 8, "five effects began, and one of them was asked about four times"
     assert (laptop.repo / "runs").read_text() == "x\n"
+
+
+def test_where_nobody_answers_the_process_says_that_it_is_alone_and_goes_on_another_time(laptop: Laptop) -> None:
+    session, said = laptop.create(), list[pair.Over]()
+    end = SimpleNamespace(say=lambda word: said.append(word) if isinstance(word, pair.Over) else None)
+
+    def driven(*_: object) -> Ended:
+        return go(laptop, session, StopFlag())
+
+    start = cast(pair.Start, SimpleNamespace(words=(), answers=()))
+    with (
+        mock.patch.object(worker, "_driven", driven),
+        mock.patch.object(worker.signal, "signal"),
+        mock.patch.object(worker._Face, "listen_to"),
+        mock.patch.object(worker._Face, "beat"),
+        mock.patch.object(worker.leftovers, "end_children"),
+    ):
+        with mock.patch.object(Doors, "may_start", lambda *_: Refusal(why=Why.ALONE)):
+            worker._begun(cast(pair.End, end), iter(()), start, None)
+        assert [one.end for one in said] == ["alone"] and "answered" in said[0].sentence
+        assert not (laptop.repo / "runs").exists()
+        worker._begun(cast(pair.End, end), iter(()), start, None)
+    assert said[1].end == "waiting" and (laptop.repo / "runs").read_text() == "x\n"

@@ -34,7 +34,7 @@ def part(me: Identity, peers: Peers, workers: Workers) -> Syncing:
         opened.database.lengthen_log()  # Where there is something to sync, a session is at work, here or elsewhere.
         return opened
 
-    return Syncing(
+    made = Syncing(
         me=me,
         peers=peers,
         roll=peers.roll,
@@ -44,6 +44,8 @@ def part(me: Identity, peers: Peers, workers: Workers) -> Syncing:
         frugal=frugal.Frugal(battery=chosen.spare_battery, metered=chosen.spare_metered).why,
         session_bytes_max=chosen.session_bytes_max or None,
     )
+    made.heard_from.append(workers.others_answered)
+    return made
 
 
 def status() -> Syncings:

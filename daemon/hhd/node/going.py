@@ -66,6 +66,8 @@ class Going:
     pausing: bool = False
     """A person wants it to pause."""
     starts: int = 0
+    answers: int = 0
+    """How often another device had answered when it was begun last."""
     state: live.State | None = None
     """None: it has not run here since the daemon began; the list of sessions knows."""
     spent: live.Spent | None = None

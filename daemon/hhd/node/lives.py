@@ -64,6 +64,10 @@ class Lives:
         """The daemon is ending: nothing begins any more."""
         self.at_work: frozenset[SessionId] = frozenset()
         """Sessions whose process has begun with them; another thread may read this."""
+        self.alone: set[SessionId] = set()
+        """Sessions that should run, and rest until another device has answered, or a person is at them."""
+        self.answers = 0
+        """How often another device has answered since it woke, or this one did."""
 
     def insist_on_going(self) -> None:
         """Raise RefusedError where the daemon is ending."""
@@ -78,6 +82,8 @@ class Lives:
         `noted`: that it should run is on disk already.
         """
         self.insist_on_going()
+        self.alone.discard(going.session)
+        going.answers = self.answers
         if not noted:
             note = Note(going.session, going.folder, going.chosen_model, going.starts)
             await self._store.change(lambda control: should_run.note(control.store, note))
@@ -207,12 +213,15 @@ class Lives:
             if over is None:
                 state = await resting.silent(going, worker)
             waits = over is not None and over.end == "waiting"
-            again = waits and not self.stopping and self._has_more(going, over)
+            alone = over is not None and over.end == "alone" and not going.pausing
+            again = not self.stopping and (self._has_more(going, over) if waits else alone and self._was_heard(going))
             interrupted = over is None or over.end == "interrupted"
             cut_off = self.stopping and interrupted and not going.pausing and going.ask is None
             if over is not None:
                 state = resting.told(over, goes_on=cut_off)
-            if not again and not cut_off:
+            if alone:
+                await self._wait_alone(going)
+            elif not again and not cut_off:
                 await self._forget(going, state if over is None else None)
             if not waits or (over is not None and over.effect == ""):
                 going.settle("", "")
@@ -242,6 +251,23 @@ class Lives:
         if over is None:
             return False
         return going.answer is not None or (over.effect == "input" and bool(going.unheard))
+
+    def _was_heard(self, going: Going) -> bool:
+        """Whether another device has answered since a session was begun that was refused for want of that."""
+        return going.answers != self.answers
+
+    async def _wait_alone(self, going: Going) -> None:
+        """Keep noted that a session should run: it goes on when another device has answered. This start counts not."""
+        going.starts = max(0, going.starts - 1)
+        note = Note(going.session, going.folder, going.chosen_model, going.starts)
+
+        def write(control: ControlService) -> None:
+            should_run.note(control.store, note)
+            listing.change(control.store, going.session, waiting=resting.ALONE)
+
+        with contextlib.suppress(UserError, OSError):  # It was noted when it began.
+            await self._store.change(write)
+        self.alone.add(going.session)
 
     async def _forget(self, going: Going, ended: live.State | None) -> None:
         def write(control: ControlService) -> None:

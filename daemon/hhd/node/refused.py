@@ -14,6 +14,10 @@ class FencedError(RefusedError):
     """Another device took the session over while it was advanced here."""
 
 
+class AloneError(RefusedError):
+    """No other device has answered since this one woke: it may go on once one has, or for a person who is here."""
+
+
 def short(session: SessionId) -> str:
     """A session's id as it is shown and typed."""
     return session.hex()[:ID_SHOWN]
@@ -25,7 +29,8 @@ def refused(session: SessionId, refusal: Refusal, view: View) -> UserError:
     if refusal.why in (Why.UNCERTAIN, Why.OTHER_REQUEST):
         return UncertainError(f"{words} {_WAYS[WayOut.SETTLE]}")
     way = _WAYS.get(refusal.way_out, "")
-    return RefusedError(f"{words} Nothing was changed.{' ' if way else ''}{way}")
+    kind = AloneError if refusal.why is Why.ALONE else RefusedError
+    return kind(f"{words} Nothing was changed.{' ' if way else ''}{way}")
 
 
 def fenced(session: SessionId, view: View, *, closed: bool) -> FencedError:

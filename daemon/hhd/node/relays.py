@@ -229,7 +229,7 @@ class Relays:
         home = await self.away(name)
         session = (await self._verbs.found(name)).id if home is None else home.session
         if home is None:
-            self._workers.person_at(session)
+            self._workers.attended(self._workers.person_at(session))
         view = View(
             self, session, position, by.encode("utf-8", "replace")[:LIVE_BY_BYTES_MAX].decode("utf-8", "ignore")
         )

@@ -13,6 +13,11 @@ from hhd.node.going import Going
 from hhd.node.naming import ID_SHOWN
 from hhd_protocol import live
 
+ALONE = (
+    "None of your other devices has answered since this one woke, so nothing more was begun; it goes on by itself once "
+    "one has, and at once if you resume it here."
+)
+
 
 def state(name: str, sentence: str = "", ways: tuple[str, ...] = (), *, status: int = 0) -> live.State:
     """Return a state that no effect belongs to."""
@@ -33,6 +38,8 @@ async def silent(going: Going, worker: Worker) -> live.State:
 def told(over: pair.Over, *, goes_on: bool) -> live.State:
     """Return how a session is whose process said how it ended; `goes_on`: the next daemon starts it again."""
     sentence, name = over.sentence, {"interrupted": "paused", "failed": "ended"}.get(over.end, over.end)
+    if over.end == "alone":
+        return state("waiting", ALONE, over.ways, status=over.status)
     if goes_on:
         sentence = "Paused, since the daemon ends; it goes on when the daemon starts again."
     return live.State(name=name, sentence=sentence, ways=over.ways, effect=over.effect, status=over.status)

@@ -138,7 +138,7 @@ class RunVerbs:
             events = elsewhere.attach(name, position, by)
         else:
             found = await self.found(name)
-            self._workers.person_at(found.id)
+            self._workers.attended(self._workers.person_at(found.id))
             events = self.events(found, position, by)
         async with contextlib.aclosing(events) as told:
             async for event in told:
@@ -252,7 +252,9 @@ class RunVerbs:
 
     async def pause_here(self, session: SessionId) -> Rested:
         """Pause a session of this device; a handoff of it that is given up does not have it go on then."""
-        _, state = await asyncio.gather(self._not_held(session), self._workers.pause(session))
+        _, _, state = await asyncio.gather(
+            self._not_held(session), self._workers.rest(session), self._workers.pause(session)
+        )
         if state is None:
             state = (await self._workers.store.look(lambda control: standing_now(control, session)))[0]
             if state.name == "running":

@@ -110,6 +110,8 @@ class Syncing:
         self.trouble = ""
         self.wished: list[Callable[[], None]] = []
         """Called when a wish was written into the shared document."""
+        self.heard_from: list[Callable[[], None]] = []
+        """Called when another device has answered what it knows, since this one or that one woke."""
         self.fenced: list[Callable[[SessionId], None]] = []
         """Called with each session that this device may not advance any more, by what a peer said."""
         self.asked = SyncingVerbs(self, me=me, engine=self._engine, lane=self._lane, wishes=self._wishes, frugal=frugal)
@@ -416,6 +418,8 @@ class Syncing:
         if out.answered and self._links.is_awake(stamp):
             self._answered |= out.answered
             self._say_around()
+            for hear_answer in self.heard_from:
+                hear_answer()
         for session in out.fenced:
             self._workers.looked_again(session)
             for hear in self.fenced:

@@ -33,6 +33,7 @@ from hhd.node import leftovers, opening, pair, recapture, rehearsing, workbench
 from hhd.node.captures import Captures
 from hhd.node.ended import End, Ended, Settle
 from hhd.node.pair import Over, Start
+from hhd.node.refused import AloneError
 from hhd.node.rehearsing import Prepared
 from hhd.node.run import Here, Run
 from hhd.node.stored_session import StoreKeeper
@@ -89,6 +90,8 @@ def _begun(end: pair.End, messages: Iterator[pair.ToWorker], start: Start, bench
     threading.Thread(target=face.beat, daemon=True, name="hhd beats").start()
     try:
         over = _over(_driven(face, start, stop, bench))
+    except AloneError as error:
+        over = Over(end="alone", status=int(error.exit), effect="", sentence=str(error), ways=())
     except UserError as error:
         over = Over(end="failed", status=int(error.exit), effect="", sentence=str(error), ways=())
     except Exception as error:  # noqa: BLE001  The end of this process: what is known of it goes to the person.

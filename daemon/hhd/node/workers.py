@@ -16,7 +16,7 @@ from pathlib import Path
 
 from hhd.base import config, log
 from hhd.base.errors import Exit, UserError
-from hhd.node import handed, held_back, pair, resting, should_run
+from hhd.node import handed, held_back, listing, pair, resting, should_run
 from hhd.node.control import ControlService
 from hhd.node.forks import Forks, Worker
 from hhd.node.going import Going
@@ -175,6 +175,38 @@ class Workers:
                 going.folder, going.chosen_model, going.starts = one.folder, one.model, one.starts + 1
                 with contextlib.suppress(UserError, OSError):  # It is told to who attaches.
                     await self._lives.start(going, None, PATIENCE_AFTER_START_SECONDS)
+
+    def others_answered(self) -> None:
+        """Another device has answered what it knows: what rested for want of that goes on."""
+        self._lives.answers += 1
+        for session in list(self._lives.alone):
+            self.attended(session)
+
+    def attended(self, session: SessionId) -> None:
+        """A person came to a session, or another device answered: if it rests for want of that, it goes on."""
+        if session in self._lives.alone and self._tasks is not None and not self._lives.stopping:
+            self._lives.alone.discard(session)
+            self._tasks.create_task(self._go_on_after_all(session))
+
+    async def _go_on_after_all(self, session: SessionId) -> None:
+        """Go on with a session, unless it should not run any more: a person paused it, it went to another device."""
+        with contextlib.suppress(UserError, OSError):
+            for one in await self.store.look(lambda control: held_back.not_held(control.store)):
+                if one.session == session:
+                    await self._go_on_with(one)
+
+    async def rest(self, session: SessionId) -> None:
+        """A person wants a session to rest that should run, and waits for another device to answer."""
+        if session not in self._lives.alone:
+            return
+        self._lives.alone.discard(session)
+
+        def write(control: ControlService) -> None:
+            should_run.forget(control.store, session)
+            listing.change(control.store, session, waiting="")
+
+        await self.store.change(write)
+        self.going(session).tell(resting.state("paused", "It is paused.", (f"hhd resume {session.hex()[:ID_SHOWN]}",)))
 
     # For other parts
 

@@ -1,0 +1,135 @@
+"""A session that is refused since no other device has answered goes on by itself once one has, unless it is paused."""
+
+from __future__ import annotations
+
+import asyncio
+import os
+from collections.abc import Callable, Coroutine
+from typing import Any, cast
+
+from tests.node.handing import until
+
+from hhd.app import sessions as app
+from hhd.node import listing, should_run
+from hhd.node.forks import Worker
+from hhd.node.lanes import Lanes
+from hhd.node.pair import FromWorker, Opened, Over, Start
+from hhd.node.run_verbs import RunVerbs
+from hhd.node.workbench import opened as workbench
+from hhd.node.workers import Workers
+from hhd.node.workers import resting as words
+from hhd_protocol.ids import SessionId
+
+ALONE = Over(end="alone", status=3, effect="", sentence="Nobody has answered.", ways=())
+
+
+class Process:
+    """Stands in for the process of a session: it opens at once, and ends as a test says."""
+
+    def __init__(self) -> None:
+        self.process, self.status = os.getpid(), None
+        self.on_message: Callable[[FromWorker], None] = lambda _: None
+        self.on_end: Callable[[], None] = lambda: None
+
+    def say(self, message: Any) -> None:
+        if isinstance(message, Start):
+            loop = asyncio.get_running_loop()
+            loop.call_soon(lambda: self.on_message(Opened(folder="/f", program="agent")))
+
+    def kill(self) -> None:
+        self.on_end()
+
+    def ends(self, over: Over = ALONE) -> None:
+        self.on_message(over)
+        self.on_end()
+
+
+def noted() -> list[SessionId]:
+    with app.control_here() as control:
+        return [one.session for one in should_run.noted(control.store)]
+
+
+def tried(go: Callable[[Workers, SessionId, list[Process]], Coroutine[Any, Any, None]], tmp_path: Any) -> None:
+    """Do `go` with a session that has begun, and the processes that were begun for it."""
+    with workbench() as bench:
+        session = bench.create("go", folder=tmp_path, once=False)
+
+    async def live() -> None:
+        lanes, made = Lanes(), list[Process]()
+        workers = Workers(opened=app.control_here, lanes=lanes)
+
+        async def fork(*, with_model: bool) -> Worker:
+            made.append(Process())
+            return cast(Worker, made[-1])
+
+        workers._forks.fork = fork  # type: ignore[method-assign]
+        workers._watching.look = lambda _: None  # type: ignore[method-assign]
+        running = asyncio.create_task(workers.run())
+        await workers.noted.wait()
+        assert await workers.start(session) and len(made) == 1 and noted() == [session]
+        try:
+            await go(workers, session, made)
+        finally:
+            running.cancel()
+            await asyncio.gather(running, return_exceptions=True)
+            lanes.close()
+
+    asyncio.run(asyncio.wait_for(live(), 60))
+
+
+async def alone(workers: Workers, session: SessionId, process: Process) -> None:
+    process.ends()
+    going = workers.going(session)
+    await until(lambda: going.worker is None)
+    assert going.state is not None and going.state.name == "waiting" and "by itself" in going.state.sentence
+    assert noted() == [session], "it should run still"
+
+
+def test_it_goes_on_when_another_device_answers_and_each_time_anew(tmp_path: Any) -> None:
+    async def go(workers: Workers, session: SessionId, made: list[Process]) -> None:
+        for count in range(1, 6):  # More often than a session is begun that makes no step.
+            await alone(workers, session, made[-1])
+            with app.control_here() as control:
+                entry = listing.get(control.store, session)
+                assert entry is not None and entry.waiting == words.ALONE
+            workers.others_answered()
+            await until(lambda count=count: len(made) == count + 1)  # type: ignore[misc]
+            await until(lambda: session in workers.at_work)
+
+    tried(go, tmp_path)
+
+
+def test_an_answer_that_came_before_it_rested_is_not_lost(tmp_path: Any) -> None:
+    async def go(workers: Workers, session: SessionId, made: list[Process]) -> None:
+        workers.others_answered()
+        made[0].ends()
+        await until(lambda: len(made) == 2)
+
+    tried(go, tmp_path)
+
+
+def test_one_who_comes_to_it_lets_it_go_on(tmp_path: Any) -> None:
+    async def go(workers: Workers, session: SessionId, made: list[Process]) -> None:
+        await alone(workers, session, made[0])
+        events = RunVerbs(workers).attach(session.hex())
+        await anext(events)
+        await until(lambda: len(made) == 2)
+        await events.aclose()  # type: ignore[attr-defined]
+
+    tried(go, tmp_path)
+
+
+def test_a_person_who_pauses_it_ends_the_wait_and_other_ends_are_no_wait(tmp_path: Any) -> None:
+    async def go(workers: Workers, session: SessionId, made: list[Process]) -> None:
+        await alone(workers, session, made[0])
+        rested = await RunVerbs(workers).pause_here(session)
+        assert rested.state == "paused" and noted() == []
+        workers.others_answered()
+        assert await workers.start(session) and len(made) == 2
+        made[1].ends(Over(end="failed", status=3, effect="", sentence="No.", ways=()))
+        await until(lambda: workers.going(session).worker is None)
+        workers.others_answered()
+        await asyncio.sleep(0)
+        assert noted() == [] and len(made) == 2 and not workers._lives.alone
+
+    tried(go, tmp_path)
