@@ -76,9 +76,11 @@ class Ways:
 
     def soon(self, doing: Coroutine[Any, Any, None]) -> None:
         """Do something beside what happens now; what comes of it does not end the daemon."""
-        guarded = self._guarded(doing)
-        if self.begin(guarded) is None:
+        task = self.begin(self._guarded(doing))
+        if task is None:
             doing.close()
+        else:  # One that is cancelled before its first step never comes to what it was to do.
+            task.add_done_callback(lambda _: doing.close())
 
     def begin(self, doing: Coroutine[Any, Any, None]) -> asyncio.Task[None] | None:
         """Begin a task of the daemon's; None, with `doing` closed, where the daemon ends."""
