@@ -261,6 +261,12 @@ def test_a_reason_is_judged_before_anybody_is_asked(hhd: Any, reason: str, monke
     assert asked == ["Take it over?"], "the positive control"
 
 
+@pytest.mark.skipif(not Path("/proc/self").exists(), reason="needs a folder in which nobody can write, not even root")
+def test_where_a_release_file_cannot_be_written_nothing_is_released(hhd: Any) -> None:
+    told = hhd("transfer", "the parser", "desktop", "--to", "/proc/file")
+    assert told.status == 3 and "Nothing can be written in /proc" in told.err and "nothing was changed" in told.err
+
+
 def test_a_release_file_is_for_another_device_and_here_is_none(hhd: Any, tmp_path: Path) -> None:
     told = hhd("transfer", "the parser", "here", "--to", tmp_path / "file")
     assert told.status == 2 and "for another device" in told.err and not (tmp_path / "file").exists()

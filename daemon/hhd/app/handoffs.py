@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import os
+import tempfile
 from collections.abc import Iterator
 from pathlib import Path
 from typing import TYPE_CHECKING
@@ -37,8 +38,12 @@ def release_to_file(name: str, to: str, path: Path, *, force: bool) -> tuple[Rel
     capsule_file.insist_on_new(path, force=force)
     if os.path.lexists(path) and not path.is_file():
         raise RefusedError(f"{path} is no plain file, so no release is written there; nothing was changed.")
-    if not os.access(path.absolute().parent, os.W_OK | os.X_OK):
-        raise RefusedError(f"Nothing can be written in {path.absolute().parent}; nothing was changed.")
+    parent = path.absolute().parent
+    try:
+        with tempfile.TemporaryFile(dir=parent):  # Tried, since a right to write is no file yet: before it is released.
+            pass
+    except OSError as error:
+        raise RefusedError(f"Nothing can be written in {parent} ({error.strerror}); nothing was changed.") from None
     with sessions.control_here() as verbs:
         verbs.insist_on_release(name, to)
     try:
