@@ -36,7 +36,7 @@ class Played:
         self.now: list[live.Event] = []
         """What who attaches is told after the transcript."""
         self.heard: list[tuple[object, ...]] = []
-        self.pauses, self.removed = True, False
+        self.pauses, self.removed, self.fresh = True, False, True
         self.at: str | None = None
         """The device at which a session goes on that is elsewhere."""
         self.begun: dict[str, object] = {}
@@ -136,7 +136,7 @@ class Played:
         key: str | None = None,
     ) -> Begun:
         self._note("go_on", name, head, settle)
-        return Begun(session=SESSION, fresh=True, at=self.at)
+        return Begun(session=SESSION, fresh=self.fresh, at=self.at)
 
     async def attach(self, name: str, position: int | None = 0, by: str = "") -> AsyncIterator[Value]:
         if not SESSION.startswith(name) or self.removed:

@@ -372,6 +372,13 @@ def test_detached_it_prints_the_id_and_nothing_else(laptop: Device, daemon: Play
     assert done.stderr == ""
 
 
+def test_that_it_runs_already_is_said_where_something_else_was_asked_for_too(laptop: Device, daemon: Played) -> None:
+    daemon.fresh = False
+    done = laptop.hhd("resume", "5e", "-d", "--model", "other", cwd=laptop.home)
+    assert done.stdout == f"{SESSION}\n" and "runs already" in done.stderr and "heeded" in done.stderr
+    assert laptop.hhd("resume", "5e", "-d", cwd=laptop.home).stderr == ""
+
+
 def test_detached_it_says_where_a_session_goes_on_that_is_elsewhere(laptop: Device, daemon: Played) -> None:
     daemon.at = "des\x1bktop"
     done = laptop.hhd("resume", "5e", "-d", cwd=laptop.home)

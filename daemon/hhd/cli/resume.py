@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import os
+import sys
 from pathlib import Path
 
 import click
@@ -82,6 +83,8 @@ def _in_daemon(
                 settle=settle,
                 environment=attending.environment(),
             )
+        if not begun.fresh and not as_json and (folder is not None or model is not None or settle is not None):
+            print("hhd: It runs already, so nothing of what else was said here was heeded.", file=sys.stderr)
         kept = InDaemon(session=begun.session, folder=folder, model=model)
         if detach:
             return attached.begun(kept, as_json, at=begun.at, fresh=begun.fresh)
