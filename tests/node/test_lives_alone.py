@@ -12,6 +12,7 @@ from tests.node.handing import until
 from hhd.app import sessions as app
 from hhd.node import listing, should_run
 from hhd.node.forks import Worker
+from hhd.node.going import Going
 from hhd.node.lanes import Lanes
 from hhd.node.pair import FromWorker, Opened, Over, Start
 from hhd.node.run_verbs import RunVerbs
@@ -104,6 +105,21 @@ def test_an_answer_that_came_before_it_rested_is_not_lost(tmp_path: Any) -> None
         workers.others_answered()
         made[0].ends()
         await until(lambda: len(made) == 2)
+
+    tried(go, tmp_path)
+
+
+def test_an_answer_that_comes_while_it_is_written_down_that_it_waits_is_not_lost(tmp_path: Any) -> None:
+    async def go(workers: Workers, session: SessionId, made: list[Process]) -> None:
+        wait, lives = workers._lives._wait_alone, workers._lives
+
+        async def answered(going: Going) -> None:
+            workers.others_answered()
+            await wait(going)
+
+        lives._wait_alone = answered  # type: ignore[method-assign]
+        made[0].ends()
+        await until(lambda: len(made) == 2, 20)
 
     tried(go, tmp_path)
 

@@ -214,6 +214,8 @@ class Lives:
                 state = await resting.silent(going, worker)
             waits = over is not None and over.end == "waiting"
             alone = over is not None and over.end == "alone" and not going.pausing
+            if alone:  # Before anything is waited for: an answer that comes meanwhile is for it, too.
+                self.alone.add(going.session)
             again = not self.stopping and (self._has_more(going, over) if waits else alone and self._was_heard(going))
             interrupted = over is None or over.end == "interrupted"
             cut_off = self.stopping and interrupted and not going.pausing and going.ask is None
@@ -267,7 +269,6 @@ class Lives:
 
         with contextlib.suppress(UserError, OSError):  # It was noted when it began.
             await self._store.change(write)
-        self.alone.add(going.session)
 
     async def _forget(self, going: Going, ended: live.State | None) -> None:
         def write(control: ControlService) -> None:
