@@ -174,7 +174,7 @@ def _syncthing(laptop: Host, desktop: Host, folder: Path) -> tuple[list[float], 
             before = total["inBytesTotal"] + total["outBytesTotal"]
             begin = time.perf_counter()
             pair[0].ask("POST", "db/scan?folder=image&sub=image")
-            _until(lambda: there.exists() and there.stat().st_mtime_ns == changing.path.stat().st_mtime_ns)
+            _until(lambda: _changed_ns(there) == _changed_ns(changing.path))
             took = (time.perf_counter() - begin) * 1000
             total = pair[0].ask("GET", "system/connections")["total"]
             if number >= 2:
@@ -186,6 +186,14 @@ def _syncthing(laptop: Host, desktop: Host, folder: Path) -> tuple[list[float], 
             process.terminate()
             process.wait(20)
     return times, sizes
+
+
+def _changed_ns(path: Path) -> int | None:
+    """When a file changed last; None while it is not there, as in the moment in which another one takes its place."""
+    try:
+        return path.stat().st_mtime_ns
+    except FileNotFoundError:
+        return None
 
 
 def _works(one: _Instance) -> bool:
