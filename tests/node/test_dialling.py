@@ -19,6 +19,7 @@ from hhd.node.dialling import (
     FIXED_MAX,
     HEARD_MAX,
     NAMES_MAX,
+    REFUSED_TRIES,
     STABLE_SECONDS,
     STAGGER_SECONDS,
     WAIT_SECONDS_MAX,
@@ -148,6 +149,38 @@ def in_vain(machine: Dialling, now: float, times: int = FAREWELL_TRIES) -> float
         (dial,) = machine.next(now)
         machine.ended(dial, Outcome.SILENT, now)
     return now
+
+
+def test_who_is_not_let_in_yet_tries_again_soon_and_who_was_put_out_does_not() -> None:
+    """Two that were paired just now learn of that one after the other."""
+
+    dial = Dial(DESKTOP, HOME)
+
+    def waits(machine: Dialling, now: float, times: int) -> list[float]:
+        found = []
+        for _ in range(times):
+            machine.ended(dial, Outcome.REFUSED, now)
+            due = machine.deadline()
+            assert due is not None
+            found.append(due - now)
+            now = due
+            assert machine.next(now) == [dial]
+        return found
+
+    machine = laptop(DESKTOP)
+    machine.known(DESKTOP, [HOME], 0.0)
+    assert machine.next(0.0) == [dial]
+    *soon, late, later = waits(machine, 0.0, REFUSED_TRIES + 2)
+    assert sum(soon) <= 10.0
+    assert WRONG_WAIT_SECONDS / 2 <= late <= WRONG_WAIT_SECONDS < later <= 2 * WRONG_WAIT_SECONDS
+    once = laptop(DESKTOP)
+    once.known(DESKTOP, [HOME], 0.0)
+    assert once.next(0.0) == [dial]
+    once.ended(dial, None, 0.0)
+    once.linked(DESKTOP, 0.0)
+    once.lost(DESKTOP, 100.0)
+    assert once.next(100.0) == [dial]
+    assert waits(once, 100.0, 1)[0] >= WRONG_WAIT_SECONDS / 2
 
 
 def test_a_place_that_is_not_announced_any_more_is_forgotten_once_nobody_answers_there() -> None:

@@ -42,6 +42,9 @@ WAIT_SECONDS_MAX = 60.0
 WRONG_WAIT_SECONDS = 60.0
 WRONG_WAIT_SECONDS_MAX = 900.0
 """Where somebody else answers, or this device is not let in: not a matter of time, mostly."""
+REFUSED_TRIES = 4
+"""Of a device that was not linked yet, each soon after the other: two that were paired just now learn of that one after
+the other, and who dials first is still a stranger there."""
 STABLE_SECONDS = 10.0
 """A link that ends sooner was in vain, like a dial that failed: else two would link and part as fast as they can."""
 
@@ -69,7 +72,9 @@ class Outcome(enum.Enum):
     SILENT = "silent"
     """Nobody answered, or the network failed."""
     WRONG = "wrong"
-    """Somebody else is there, or this device is a stranger there."""
+    """Somebody else is there, or one who cannot be talked to."""
+    REFUSED = "refused"
+    """This device is a stranger there."""
 
 
 class Source(enum.IntEnum):
@@ -106,6 +111,7 @@ class _Member:
 
     tries: dict[Place, _Try]
     linked_at: float | None = None
+    was_linked: bool = False
     flaps: int = 0
     dialled_at: float = float("-inf")
 
@@ -186,7 +192,7 @@ class Dialling:
     def linked(self, device: DeviceId, now: float) -> None:
         """There is a link to this member, or another one."""
         if member := self._members.get(device):
-            member.linked_at = now
+            member.linked_at, member.was_linked = now, True
 
     def lost(self, device: DeviceId, now: float) -> None:
         """There is none any more: it is dialled at once, unless there hardly was one."""
@@ -217,8 +223,10 @@ class Dialling:
             if one.in_vain >= FAREWELL_TRIES:
                 del tries[dial.place]
                 return
-        if outcome is Outcome.WRONG:
-            one.at = now + self._wait(one.failures, WRONG_WAIT_SECONDS, WRONG_WAIT_SECONDS_MAX)
+        member = None if dial.device is None else self._members.get(dial.device)
+        early = REFUSED_TRIES if outcome is Outcome.REFUSED and member is not None and not member.was_linked else 0
+        if outcome in (Outcome.WRONG, Outcome.REFUSED) and one.failures > early:
+            one.at = now + self._wait(one.failures - early, WRONG_WAIT_SECONDS, WRONG_WAIT_SECONDS_MAX)
         else:
             one.at = now + self._wait(one.failures, FIRST_WAIT_SECONDS, WAIT_SECONDS_MAX)
 

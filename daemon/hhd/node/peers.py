@@ -40,7 +40,7 @@ RELOAD_SECONDS = 60.0
 AGO_MS_MAX = 10 * 365 * 86_400_000
 """A device that was linked longer ago than this was so by a clock that had been set wrongly."""
 
-_OUTCOMES = {Why.STRANGER: Outcome.WRONG, Why.REFUSED: Outcome.WRONG, Why.VERSION: Outcome.WRONG}
+_OUTCOMES = {Why.STRANGER: Outcome.WRONG, Why.REFUSED: Outcome.REFUSED, Why.VERSION: Outcome.WRONG}
 
 
 class Books(Protocol):
