@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import os
+import shutil
 import signal
 import subprocess
 from collections.abc import Callable
@@ -13,7 +14,7 @@ from typing import Any
 import pytest
 from tests.e2e.told import HHD, Told
 
-from hhd.base.locks import held
+from hhd.base.locks import held, take
 
 
 def killed(process: int) -> None:
@@ -70,6 +71,30 @@ def test_killed_it_leaves_nothing_that_stops_a_command_or_the_next_daemon(data: 
     next_one = Told("up", "--json").json
     assert next_one["started"] and next_one["process"] != started["process"]
     assert Told("show", "x").err == "hhd: There is no session 'x' here.\n"
+
+
+def test_a_daemon_whose_socket_was_removed_listens_there_anew_and_ends_in_order(data: Path) -> None:
+    started = Told("up", "--json").json
+    for _ in range(2):
+        shutil.rmtree(data / "run")
+        found = Told("status", "--json").json
+        assert (found["running"], found.get("process")) == (True, started["process"])
+        assert os.stat(found["socket"]).st_mode & 0o777 == 0o600
+    assert Told("down", "--json").json == {"ended": True}
+    assert not os.path.exists(started["socket"]) and not held(data / "daemon.lock")
+
+
+def test_where_the_lock_is_held_and_nobody_answers_each_command_says_so_and_the_way_out(data: Path) -> None:
+    data.mkdir(parents=True)
+    lock = take(data / "daemon.lock")
+    assert lock is not None
+    with lock, ThreadPoolExecutor(3) as many:
+        lock.write(os.fsencode(data / "run/control.sock"))
+        found = list(many.map(Told, ("status", "down", "up")))
+    for told in found:
+        assert told.status == 3 and f"(process {os.getpid()}) holds" in told.err, told.err
+        assert f"end it (kill {os.getpid()}), and then run hhd up." in told.err and len(told.err.splitlines()) == 1
+    assert "No daemon runs here" in Told("down").out  # Nobody holds it any more.
 
 
 def test_of_many_that_start_one_at_once_all_find_the_same(data: Path) -> None:

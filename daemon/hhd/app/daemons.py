@@ -229,7 +229,7 @@ def _asking(verb: str, wanted: type[T], *, changes: bool = False) -> T:
     from hhd.base.errors import RefusedError
     from hhd.node.asking import Asking
 
-    link = sessions.daemon_link()
+    link = sessions.daemon_wanted()
     if link is None:
         raise RefusedError("No daemon runs here; hhd up starts one.")
     with link:

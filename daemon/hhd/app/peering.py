@@ -145,7 +145,7 @@ def asking() -> Iterator[Asking]:
     from hhd.base.errors import RefusedError
     from hhd.node.asking import Asking
 
-    link = sessions.daemon_link()
+    link = sessions.daemon_wanted()
     if link is None:
         raise RefusedError("No daemon runs here, and only it reaches other devices: start it with hhd up.")
     with link:

@@ -43,6 +43,16 @@ def daemon_link() -> Connection | None:
     return client.connect(path, hhd=RELEASE)
 
 
+def daemon_wanted() -> Connection | None:
+    """As `daemon_link`, for what only a daemon does: raises RefusedError where one runs and is not reached."""
+    link = daemon_link()
+    if link is not None:
+        return link
+    from hhd.node import starting
+
+    return starting.reached(daemon_link)
+
+
 @contextmanager
 def control_here() -> Iterator[ControlService]:
     """The verbs, in this process."""

@@ -41,16 +41,16 @@ def listen(path: Path, *, backlog: int) -> socket.socket:
             raise RefusedError(f"{path} is in the way of the daemon's socket; nothing was changed. Move it elsewhere.")
         os.unlink(path)
     listener = socket.socket(socket.AF_UNIX)
-    before = os.umask(0o177)  # The socket is never there with another mode.
     try:
+        with contextlib.suppress(OSError):  # On Linux the file gets this mode, so it is never there with another one.
+            os.fchmod(listener.fileno(), 0o600)
         with reachable(path) as short:
             listener.bind(short)
+        os.chmod(path, 0o600)
         listener.listen(backlog)
     except BaseException:
         listener.close()
         raise
-    finally:
-        os.umask(before)
     return listener
 
 

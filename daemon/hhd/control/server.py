@@ -92,6 +92,7 @@ class Server:
         self.connections: dict[_Connection, None] = {}
         """In the order in which they came."""
         self._tasks: asyncio.TaskGroup | None = None
+        self._listening: list[asyncio.Server] = []
         self.ending = False
 
     async def serve(self, listener: socket.socket, stop: asyncio.Event) -> None:
@@ -104,13 +105,21 @@ class Server:
             for one in list(self.connections):
                 one.abort()
 
-    async def _until(self, listener: socket.socket, stop: asyncio.Event) -> None:
+    async def listen(self, listener: socket.socket) -> None:
+        """Let in who connects to `listener`, until this ends; may be called again, for one more."""
         listening = await asyncio.get_running_loop().create_unix_server(
             lambda: _Connection(self), sock=listener, backlog=self.bounds.connections, **_KEEP
         )
+        self._listening.append(listening)
+        if self.ending:
+            listening.close()
+
+    async def _until(self, listener: socket.socket, stop: asyncio.Event) -> None:
+        await self.listen(listener)
         await stop.wait()
         self.ending = True
-        listening.close()
+        for door in self._listening:
+            door.close()
         for one in list(self.connections):
             one.finish()
         running = [task for one in self.connections for task in one.tasks.values()]

@@ -19,7 +19,7 @@ from hhd.base import locks
 from hhd.base.errors import RefusedError
 from hhd.base.paths import data_folder, private_folder
 from hhd.base.release import RELEASE
-from hhd.control import activation, place
+from hhd.control import activation, keeping, place
 from hhd.control.address import LOCK_FILE
 from hhd.control.server import Bounds, Ended, Server
 from hhd.node.answers.status import Status
@@ -55,12 +55,13 @@ def run(
     with lock:
         path = place.socket_path(data) if given is None else activation.path_of(given)
         listener = place.listen(path, backlog=Bounds().connections) if given is None else given
+        living = _Daemon(listener, path, parts, lanes, says, ended, refuses)
         try:
             lock.write(os.fsencode(path))
-            asyncio.run(_Daemon(listener, path, parts, lanes, says, ended, refuses).live(ready))
+            asyncio.run(living.live(ready))
         finally:
             listener.close()
-            if given is None:  # Else whoever connects to it starts the next one.
+            if given is None or living.made_anew:  # Else whoever connects to it starts the next one.
                 with contextlib.suppress(OSError):  # What is left over stops nobody.
                     os.unlink(path)
                     lock.write(b"")
@@ -82,6 +83,8 @@ class _Daemon:
         self._listener, self._path, self._parts, self._lanes, self._says = listener, path, parts, lanes, says
         self._since_ms = time.time_ns() // 1_000_000
         self._told, self._close = asyncio.Event(), asyncio.Event()
+        self.made_anew = False
+        """Whether the file of the socket is one that was made in the place of one that was gone."""
         own = {"status": Verb(self._status, changes=False), "down": Verb(self._down, changes=True)}
         table = Table(own, *(part.verbs() for part in parts))
         self._server = Server(table, hhd=RELEASE, ended=ended, refuses=refuses)
@@ -94,6 +97,7 @@ class _Daemon:
             async with asyncio.TaskGroup() as tasks:
                 serving = tasks.create_task(self._server.serve(self._listener, self._close))
                 living = [tasks.create_task(part.run()) for part in self._parts]
+                living.append(tasks.create_task(keeping.keep(self._path, self._listen_anew)))
                 ready()
                 await self._told.wait()
                 await self._stop_parts()
@@ -105,6 +109,11 @@ class _Daemon:
             raise group.exceptions[0] from None
         finally:
             self._lanes.close()
+
+    async def _listen_anew(self) -> None:
+        listener = place.listen(self._path, backlog=Bounds().connections)
+        self.made_anew = True
+        await self._server.listen(listener)
 
     async def _stop_parts(self) -> None:
         async def stop(part: Part) -> None:

@@ -7,10 +7,12 @@ import subprocess
 import sys
 import time
 from collections.abc import Callable
+from pathlib import Path
 
 from hhd.base import config, locks
 from hhd.base.errors import RefusedError, UserError
 from hhd.base.paths import data_folder
+from hhd.control import address
 from hhd.control.address import LOCK_FILE
 from hhd.control.client import Connection
 from hhd.node.answers.status import Status
@@ -21,16 +23,33 @@ from hhd_protocol.errors import FormatError
 UP_SECONDS, DOWN_SECONDS = 20.0, 20.0
 """For a daemon that another process just starts to listen; for one that ends to finish what it does."""
 
+SILENT_SECONDS = 2.0
+"""For one that holds its lock to be reached: it starts just now, or makes its socket anew that somebody removed."""
+
 _SAID_BYTES_MAX = 64 * 1024
 _LOOK_SECONDS = 0.02
 
 Link = Callable[[], Connection | None]
 
 
+class SilentError(RefusedError):
+    """A daemon holds the lock of the folder `data`, and nobody answers where it said that its socket is."""
+
+    def __init__(self, data: Path) -> None:
+        process, lock = locks.holder(data / LOCK_FILE), data / LOCK_FILE
+        called = "A daemon" if process is None else f"A daemon (process {process})"
+        super().__init__(
+            f"{called} holds {lock} and does not answer at {address.said(data) or 'any socket'}; nothing was changed. "
+            f"Unless it ends by itself, end it ({'its process' if process is None else f'kill {process}'}), "
+            "and then run hhd up."
+        )
+
+
 def up(link: Link, manager: Manager | None = None) -> tuple[Status, bool]:
     """Start the daemon unless one runs; return what it says of itself, and whether it was started here.
 
-    `manager`: who starts it. Raises RefusedError with what it said where it did not start, UserError of the manager.
+    `manager`: who starts it. Raises RefusedError with what it said where it did not start, SilentError, UserError of
+    the manager.
     """
     running = status(link) if manager is None or locks.held(data_folder() / LOCK_FILE) else None
     if running is not None:
@@ -48,10 +67,11 @@ def up(link: Link, manager: Manager | None = None) -> tuple[Status, bool]:
     process, said = _started()
     end = time.monotonic() + UP_SECONDS
     # It has ended, or listens. If it has, another one may be about to listen: of two that start, one stays.
-    while (running := status(link)) is None:
-        gone = process.poll() is not None and not locks.held(data_folder() / LOCK_FILE)
-        if gone or time.monotonic() > end:
+    while (running := _answer(link)) is None:
+        if time.monotonic() > end or (process.poll() is not None and (running := status(link)) is None):
             raise RefusedError(_reason(said))
+        if running is not None:
+            break
         time.sleep(_LOOK_SECONDS)
     return running, running.process == process.pid
 
@@ -100,7 +120,7 @@ def down(link: Link, manager: Manager | None = None) -> bool:
         manager.stop()
         if not locks.held(data_folder() / LOCK_FILE):
             return ran
-    connection = link()
+    connection = reached(link)
     if connection is None:
         return False
     with connection:
@@ -132,8 +152,25 @@ def restart(link: Link, manager: Manager | None = None) -> tuple[Status, bool]:
 
 
 def status(link: Link) -> Status | None:
-    """Return what the daemon says of itself; None where none runs."""
-    connection = link()
+    """Return what the daemon says of itself; None where none runs. Raises SilentError."""
+    return _said(reached(link))
+
+
+def reached(link: Link) -> Connection | None:
+    """Return a connection to the daemon; None where none runs. Raises SilentError where one runs and is not reached."""
+    end = time.monotonic() + SILENT_SECONDS
+    while (connection := link()) is None and locks.held(data_folder() / LOCK_FILE):
+        if time.monotonic() > end:
+            raise SilentError(data_folder())
+        time.sleep(_LOOK_SECONDS)
+    return connection
+
+
+def _answer(link: Link) -> Status | None:
+    return _said(link())
+
+
+def _said(connection: Connection | None) -> Status | None:
     if connection is None:
         return None
     with connection:

@@ -26,11 +26,11 @@ def daemon(link: Link) -> Finding:
     held = locks.held(data_folder() / LOCK_FILE)
     try:
         found = starting.status(link) if held else None
+    except starting.SilentError as error:
+        return broken(str(error), "End its process, then: hhd up")
     except UserError as error:
         return broken(str(error), "Run: hhd restart")
     if found is None:
-        if held:
-            return broken("A daemon holds its lock and does not answer.", "End its process, then: hhd up")
         return ok("None runs; commands do what they do by themselves. hhd up starts one.")
     if found.hhd != RELEASE:
         return warn(f"The daemon that runs is hhd {found.hhd}, and this is {RELEASE}.", "Run: hhd restart")
