@@ -15,6 +15,7 @@ import pytest
 from tests.e2e.told import HHD, Told
 
 from hhd.base.locks import held, take
+from hhd.node import this_device
 
 
 def killed(process: int) -> None:
@@ -82,6 +83,20 @@ def test_a_daemon_whose_socket_was_removed_listens_there_anew_and_ends_in_order(
         assert os.stat(found["socket"]).st_mode & 0o777 == 0o600
     assert Told("down", "--json").json == {"ended": True}
     assert not os.path.exists(started["socket"]) and not held(data / "daemon.lock")
+
+
+def test_a_daemon_that_cannot_use_the_key_says_why_wherever_other_devices_are_needed(data: Path) -> None:
+    this_device.identity()
+    (data / "identity/device.key").chmod(0o644)
+    assert Told("up").status == 0
+    with ThreadPoolExecutor(2) as two:
+        found = list(two.map(lambda words: Told(*words), (["peer", "list"], ["pair"])))
+    for told in found:
+        assert told.status == 3 and "device.key, then: hhd restart" in told.err and "older than" not in told.err, (
+            told.err
+        )
+    (data / "identity/device.key").chmod(0o600)
+    assert Told("restart").status == 0 and Told("peer", "list").status == 0
 
 
 def test_where_the_lock_is_held_and_nobody_answers_each_command_says_so_and_the_way_out(data: Path) -> None:

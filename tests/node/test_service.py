@@ -130,6 +130,13 @@ def test_a_part_that_breaks_ends_the_daemon_with_its_reason(tmp_path: Path) -> N
     assert [str(one) for one in raised] == ["The greeter broke."] and isinstance(raised[0], RefusedError)
 
 
+def test_a_verb_of_a_part_that_the_daemon_had_to_start_without_is_refused_with_the_reason() -> None:
+    with pytest.raises(RefusedError, match=r"^The key is gone\. Then: hhd restart$"):
+        Table(Greeter().verbs(), lacking="The key is gone.").do("wave", {})
+    with pytest.raises(RefusedError, match="older than this hhd"):
+        Table(Greeter().verbs()).do("wave", {})
+
+
 def test_two_parts_cannot_have_one_verb() -> None:
     with pytest.raises(AssertionError):
         Table(Greeter().verbs(), Greeter().verbs())

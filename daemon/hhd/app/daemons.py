@@ -69,11 +69,12 @@ def _run(ready: Callable[[], None]) -> None:
     grouping = Grouping(opened=devices.here, lanes=lanes)
     parts: list[Part] = [verbs, workers, tending, grouping]
     looking: list[Callable[[], None]] = [workers.look_for_removed]
+    lacking = ""
     try:
         peers, meeting, sharing = peering.parts(this_device.identity())
     except UserError as error:  # Everything that needs no key goes on.
-        reason = f"Other devices are not linked. {error}"
-        tending.noted.append(lambda: (reason,))
+        lacking = f"Other devices are not linked. {error}"
+        tending.noted.append(lambda: (lacking,))
     else:
         syncs = syncing.part(this_device.identity(), peers, workers)
         syncs.wished.append(sharing.look)
@@ -117,6 +118,7 @@ def _run(ready: Callable[[], None]) -> None:
             says=lambda folder: (ancestry.said(folder), *tending.says()),
             ended=ended,
             refuses=Ancestry().refuses,
+            lacking=lacking,
         )
 
 

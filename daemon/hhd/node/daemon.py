@@ -38,11 +38,13 @@ def run(
     says: Callable[[Path], tuple[str, ...]] = lambda _: (),
     ended: Ended = lambda *_: None,
     refuses: Callable[[socket.socket], str | None] = lambda _: None,
+    lacking: str = "",
 ) -> None:
     """Serve until a signal or `down` ends it; `ready` is called once it listens.
 
     `says`: sentences for `hhd status`, of the folder of the socket; asked each time, in a thread. `ended` is told of
     each request that is over. `refuses`: why one who connected is refused whatever it asks, None where it is not.
+    `lacking`: why there are not all `parts` that should be, "" where there are.
 
     Raises RefusedError where a daemon runs already, or something is in the way of its socket; OSError; and what a part
     raised, which ended the daemon.
@@ -55,7 +57,7 @@ def run(
     with lock:
         path = place.socket_path(data) if given is None else activation.path_of(given)
         listener = place.listen(path, backlog=Bounds().connections) if given is None else given
-        living = _Daemon(listener, path, parts, lanes, says, ended, refuses)
+        living = _Daemon(listener, path, parts, lanes, says, ended, refuses, lacking)
         try:
             lock.write(os.fsencode(path))
             asyncio.run(living.live(ready))
@@ -79,6 +81,7 @@ class _Daemon:
         says: Callable[[Path], tuple[str, ...]],
         ended: Ended,
         refuses: Callable[[socket.socket], str | None],
+        lacking: str,
     ) -> None:
         self._listener, self._path, self._parts, self._lanes, self._says = listener, path, parts, lanes, says
         self._since_ms = time.time_ns() // 1_000_000
@@ -86,7 +89,7 @@ class _Daemon:
         self.made_anew = False
         """Whether the file of the socket is one that was made in the place of one that was gone."""
         own = {"status": Verb(self._status, changes=False), "down": Verb(self._down, changes=True)}
-        table = Table(own, *(part.verbs() for part in parts))
+        table = Table(own, *(part.verbs() for part in parts), lacking=lacking)
         self._server = Server(table, hhd=RELEASE, ended=ended, refuses=refuses)
 
     async def live(self, ready: Callable[[], None]) -> None:

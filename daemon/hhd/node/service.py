@@ -57,7 +57,9 @@ STOP_SECONDS = 12.0
 class Table:
     """The verbs of all parts: what the control socket serves (`hhd.control.server.Service`)."""
 
-    def __init__(self, *tables: Mapping[str, Verb]) -> None:
+    def __init__(self, *tables: Mapping[str, Verb], lacking: str = "") -> None:
+        """`lacking`: why this daemon is without parts, and so verbs, that it should have; "": it has all."""
+        self._lacking = lacking
         self.verbs: dict[str, Verb] = {}
         for table in tables:
             assert not self.verbs.keys() & table.keys(), f"two parts have a verb {self.verbs.keys() & table.keys()}"
@@ -66,6 +68,9 @@ class Table:
     def do(self, verb: str, arguments: dict[Value, Value]) -> Coroutine[Any, Any, Value] | AsyncIterator[Value]:
         """Return what comes of `verb`; raises RefusedError where there is no such verb, or it has other arguments."""
         known = self.verbs.get(verb)
+        if known is None and self._lacking:
+            then = " Then: hhd restart" if self._lacking.endswith(".") else ", then: hhd restart"
+            raise RefusedError(f"{self._lacking}{then}")
         if known is None:
             raise RefusedError(
                 f"The daemon that runs does not know '{verb}', so it is older than this hhd; nothing was changed. "
