@@ -14,6 +14,7 @@ from tests.e2e.lab import call, needs_agent, says, text
 from tests.node.handing import House, Site, house, until
 from tests.node.test_run import GLOB
 from tests.node.two import Device, brought, devices
+from tests.workspace.lab import git
 
 from hhd.base.errors import Exit, RefusedError
 from hhd.node import (
@@ -23,6 +24,7 @@ from hhd.node import (
     handoff_steps,
     handoff_turns,
     handoff_wishes,
+    here,
     sessions,
 )
 from hhd.node.ended import End
@@ -223,6 +225,57 @@ def test_what_cannot_run_there_is_refused_before_anything_is_touched_and_says_wh
     asyncio.run(go())
     assert laptop.main(asking) == before and owner(laptop, asking) == laptop.me.id.hex()
     assert desktop.store.sessions() == []
+
+
+@pytest.mark.parametrize("how", ["leads nowhere", "bisected"])
+def test_files_that_cannot_be_captured_are_said_before_it_moves_and_what_to_do(
+    three: list[Device], asking: SessionId, how: str, tmp_path: Path
+) -> None:
+    laptop, desktop, _ = three
+    before = laptop.main(asking)
+    if how == "leads nowhere":
+        (laptop.repo / ".git").write_text("gitdir: /nowhere/at/all\n")
+        words, mended = "does not lead to a repository", (laptop.repo / ".git").unlink
+    else:
+        git(laptop.repo, "init", "-q")
+        git(laptop.repo, "commit", "-q", "--allow-empty", "-m", "start")
+        git(laptop.repo, "bisect", "start")
+        words, mended = "git bisect reset", lambda: git(laptop.repo, "bisect", "reset")
+
+    async def go() -> None:
+        async with house(three) as home:
+            source = home.sites["laptop"]
+            for dry_run in (False, True):
+                with pytest.raises(RefusedError, match=words) as refused:
+                    await source.transfer(asking, "desktop", dry_run=dry_run)
+                assert f"hhd workspace map {asking.hex()[:12]} DIR" in str(refused.value)
+            with pytest.raises(RefusedError, match=words):
+                laptop.control.insist_on_release(asking.hex(), "desktop")
+            assert source.soft == [] and laptop.main(asking) == before and stages(laptop, asking) == []
+            assert owner(laptop, asking) == laptop.me.id.hex() and desktop.store.sessions() == []
+            mended()
+            laptop.control.insist_on_release(asking.hex(), "desktop")
+            assert (await source.transfer(asking, "desktop", dry_run=True))[-1].status == 0
+            assert (await source.transfer(asking, "desktop"))[-1].status == 0
+
+    asyncio.run(go())
+    assert owner(laptop, asking) == desktop.me.id.hex()
+
+
+@pytest.mark.parametrize("folder", ["none", "gone"])
+def test_a_session_without_a_folder_goes_as_it_is(three: list[Device], asking: SessionId, folder: str) -> None:
+    laptop = three[0]
+    noted = here.noted(laptop.store, asking)
+    assert noted is not None
+    where = None if folder == "none" else laptop.repo / "gone"
+    here.note(laptop.store, asking, here.Note(place=noted.place, folder=where))
+
+    async def go() -> None:
+        async with house(three) as home:
+            assert (await home.sites["laptop"].transfer(asking, "desktop"))[-1].status == 0
+
+    asyncio.run(go())
+    assert owner(laptop, asking) == three[1].me.id.hex()
 
 
 def test_a_program_that_does_not_load_there_is_no_pause_too_much_it_is_given_up_and_goes_on_here(

@@ -228,3 +228,20 @@ def insist_on_own_folder(folder: Path) -> None:
         raise RefusedError(
             "it works in your home folder, or above it; start it in a folder of its own to have files travel with it."
         )
+
+
+def insist_on_capturable(folder: Path) -> None:
+    """Raise RefusedError where a look, which reads no file, says that `folder` cannot be captured now.
+
+    What only a capture finds (too many files, one that keeps changing) is not found by it.
+    """
+    from hhd.workspace.operation import insist_on_none_stuck
+    from hhd.workspace.place import find
+
+    try:
+        insist_on_own_folder(folder)
+        place = find(folder)
+        if place is not None:
+            insist_on_none_stuck(place)
+    except OSError as error:
+        raise RefusedError(f"{error.strerror or error} ({visible(str(folder), one_line=True)}).") from error

@@ -96,6 +96,27 @@ def needs_of(store: Store, session: SessionId, head: CheckpointId, model: str | 
     )
 
 
+def insist_on_files(store: Store, session: SessionId) -> None:
+    """Raise RefusedError where the files of `session` could not go along as they are: elsewhere it would stand there
+    without them, or with those of another moment.
+
+    One that works in no folder here, or in one that is gone, has none to bring but those of its last capture.
+    """
+    from hhd.node.captures import insist_on_capturable
+
+    noted = here.noted(store, session)
+    if noted is None or noted.folder is None or not noted.folder.is_dir():
+        return
+    try:
+        insist_on_capturable(noted.folder)
+    except RefusedError as error:
+        shown, name = visible(str(noted.folder), one_line=True), short(session)
+        raise RefusedError(
+            f"Session {name} works in {shown}, and its files cannot go along: {error} It was not handed on. Mend that, "
+            f"or have it work in another folder: hhd workspace map {name} DIR"
+        ) from error
+
+
 def _program_of(entry: Entry | None) -> str:
     """The program of the command that waits to be run, "" where none does, or it is not a plain one."""
     if entry is None or entry.op != "tool":

@@ -65,10 +65,14 @@ _OPENED = b"opened"
 def offer_to(
     store: Store, me: Identity, session: SessionId, transfer: TransferId, model: str | None, to: DeviceId, name: str
 ) -> Offer:
-    """As `offer_of`, for the device `to`, called `name`; raises RefusedError too where it is kept back from it."""
-    from hhd.node import syncing_wishes
+    """As `offer_of`, for the device `to`, called `name`.
+
+    Raises RefusedError too where it is kept back from that device, or its files could not go along.
+    """
+    from hhd.node import handoff_admission, syncing_wishes
 
     offer = offer_of(store, me, session, transfer, model)
+    handoff_admission.insist_on_files(store, session)
     syncing_wishes.insist_wanted(store, me.id, session, to, name)
     return offer
 

@@ -77,11 +77,13 @@ def _recapture(store: Store, me: Identity, session: SessionId) -> None:
 
 def insist(store: Store, me: Identity, session: SessionId, to: DeviceId) -> None:
     """Raise RefusedError where `session` cannot be released to `to` from here, whether it runs or is paused."""
-    from hhd.node import handoff_steps, syncing_wishes
+    from hhd.node import handoff_admission, handoff_steps, syncing_wishes
 
     _target(store, me, to)
-    if _released_before(store, session, to) is None and sessions.view(store, me, session).owner != me.id:
-        raise RefusedError(f"Another device has session {short(session)}; nothing was changed.")
+    if _released_before(store, session, to) is None:
+        if sessions.view(store, me, session).owner != me.id:
+            raise RefusedError(f"Another device has session {short(session)}; nothing was changed.")
+        handoff_admission.insist_on_files(store, session)
     syncing_wishes.insist_wanted(store, me.id, session, to, handoff_steps.devices_of(store, me).named(to))
 
 

@@ -8,6 +8,7 @@ from __future__ import annotations
 
 from hhd.base.errors import RefusedError
 from hhd.base.text import visible
+from hhd.workspace.place import Place
 from hhd.workspace.view import View
 from hhd_protocol.limits import WORKSPACE_TEXT_BYTES_MAX
 from hhd_protocol.workspace import Operation, OperationKind
@@ -21,14 +22,19 @@ _STUCK = (
 )
 
 
-def operation(view: View) -> Operation | None:
-    """Return the operation in progress, None if there is none; raises RefusedError for one that cannot travel."""
+def insist_on_none_stuck(place: Place) -> None:
+    """Raise RefusedError, with what to do, where an operation is in progress that cannot travel."""
     for name, what, go_on, give_up in _STUCK:
-        if (view.place.git_dir / name).exists():
+        if (place.git_dir / name).exists():
             raise RefusedError(
-                f"{what} is in progress in {visible(str(view.place.top), one_line=True)}, and its steps do not travel: "
+                f"{what} is in progress in {visible(str(place.top), one_line=True)}, and its steps do not travel: "
                 f"finish it ({go_on}) or give it up ({give_up}), then capture again. Nothing was captured."
             )
+
+
+def operation(view: View) -> Operation | None:
+    """Return the operation in progress, None if there is none; raises RefusedError for one that cannot travel."""
+    insist_on_none_stuck(view.place)
     message = view.copied("MERGE_MSG")[: WORKSPACE_TEXT_BYTES_MAX * 64]
     merging = _commits(view, "MERGE_HEAD")
     if merging:
