@@ -45,6 +45,7 @@ def test_what_a_daemon_that_ends_never_came_to_is_let_go_of_without_a_word(steps
         ways.soon(thing())
         lanes.close()
 
+    gc.collect()  # What other tests left is warned of now.
     with warnings.catch_warnings(record=True) as said:
         warnings.simplefilter("always")
         asyncio.run(go())
