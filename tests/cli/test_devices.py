@@ -12,14 +12,17 @@ from tests.cli.test_hostile_text import HOSTILE, hidden
 from tests.node.circles import NOW, identity
 from tests.node.lines import made, turn
 
-from hhd.app import peering, syncing
+from hhd.app import daemons, peering, syncing
+from hhd.base.errors import RefusedError
 from hhd.cli import run
 from hhd.cli.keyboard import Keyboard
-from hhd.node import listing
+from hhd.node import listing, overview, registry
 from hhd.node import store as door
+from hhd.node.answers.pairing import PairingStep
 from hhd.node.answers.peers import Around, Peer
 from hhd.node.answers.syncing import Flow, Held, Syncings
 from hhd.node.group import Membership
+from hhd.node.handoff_steps import devices_of
 from hhd_protocol.crypto import device_text
 from hhd_protocol.group import Add, Found, Join, decode, sign
 from hhd_protocol.limits import TITLE_BYTES_MAX
@@ -101,6 +104,53 @@ def test_a_device_is_called_what_its_person_says(own: None, capfd: pytest.Captur
     assert [one["name"] for one in told(capfd, "devices")["members"][1:]] == ["big one", "phone"]
     assert told(capfd, "rename-device", "big one", "desktop")["before"] == "big one"
     assert "empty" in said(capfd, "rename-device", "desktop", "", status=2)
+
+
+def test_no_device_is_called_what_means_this_one_or_is_an_id_and_one_that_calls_itself_so_is_shown_by_its_id(
+    own: None, capfd: pytest.CaptureFixture[str]
+) -> None:
+    paired("This  Device")
+    assert [one["name"] for one in told(capfd, "devices")["members"][1:]] == ["", "phone"]
+    begin = device_text(DESKTOP.id)[:9]
+    assert f"{begin}  full" in said(capfd, "devices")
+    assert DESKTOP.id[:16] not in overview.overview("", with_archived=False, exact=False).names
+    for title in (
+        "here",
+        " HERE ",
+        "this device",
+        device_text(PHONE.id),
+        device_text(PHONE.id)[:9],
+        identity("tower").text,
+    ):
+        assert "No device can be called" in said(capfd, "rename-device", begin, title, status=2), title
+    assert "hereafter" in said(capfd, "rename-device", begin, "hereafter")
+    assert overview.overview("", with_archived=False, exact=False).names[DESKTOP.id[:16]] == "hereafter"
+
+
+def test_two_devices_of_one_name_are_proposed_by_their_ids(own: None) -> None:
+    paired("phone")
+    with door.opened() as store:
+        known = devices_of(store, door.identity())
+        assert known.word(DESKTOP.id) == device_text(DESKTOP.id) and known.word(PHONE.id) == device_text(PHONE.id)
+        registry.opened(store).name_device(DESKTOP.id, "desk top")
+        known = devices_of(store, door.identity())
+        assert known.word(DESKTOP.id) == device_text(DESKTOP.id) and known.word(PHONE.id) == "phone"
+
+
+def test_at_the_question_of_pair_the_end_of_input_is_a_no(
+    own: None, capfd: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    answered = []
+
+    def steps(role: str) -> Iterator[PairingStep]:
+        yield PairingStep(kind="question", words=("a", "b", "c"), device=device_text(PHONE.id), name="phone")
+        raise RefusedError("The pairing was refused; nothing was changed.")
+
+    monkeypatch.setattr(daemons, "up", lambda: None)
+    monkeypatch.setattr(peering, "pair_show", steps)
+    monkeypatch.setattr(peering, "pair_answer", lambda yes: answered.append(yes) is None)
+    monkeypatch.setattr(Keyboard, "line", lambda self, prompt: None)
+    assert "nothing was changed" in said(capfd, "pair", status=3) and answered == [False]
 
 
 def test_unpairing_says_what_was_there_and_who_was_added(own: None, capfd: pytest.CaptureFixture[str]) -> None:

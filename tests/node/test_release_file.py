@@ -126,6 +126,19 @@ def test_a_session_that_is_advanced_is_not_released(three: list[Device], asking:
     assert laptop.control.transfers() == []
 
 
+def test_to_itself_a_device_writes_no_release_and_is_told_the_way_that_there_is(
+    three: list[Device], asking: SessionId
+) -> None:
+    laptop, desktop = three[:2]
+    brought(laptop, desktop, asking)
+    with pytest.raises(
+        RefusedError, match=rf"^Another device has session .*: hhd transfer {asking.hex()[:12]}\w* here$"
+    ):
+        desktop.control.insist_on_release(asking.hex(), "desktop")
+    with pytest.raises(RefusedError, match="The session is on this device"):
+        laptop.control.insist_on_release(asking.hex(), "laptop")
+
+
 @pytest.mark.parametrize("to", ["laptop", "nobody"])
 def test_what_is_refused_pauses_nothing_and_what_is_not_is_paused_first(
     three: list[Device], asking: SessionId, tmp_path: Path, to: str

@@ -13,6 +13,7 @@ from hhd.app import daemons, peering
 from hhd.base.errors import RefusedError
 from hhd.base.text import visible
 from hhd.cli import telling
+from hhd.cli.agreeing import agreed
 
 if TYPE_CHECKING:
     from hhd.node.answers.pairing import PairingStep
@@ -57,7 +58,7 @@ def _follow(steps: Generator[PairingStep, None, None]) -> None:
                 telling.lines([f"Talking with {visible(step.address, one_line=True)}."])
             case "question":
                 telling.lines(_question(step))
-                yes = click.confirm("Are these words on both screens, and do you want this?", default=False)
+                yes = agreed("Are these words on both screens, and do you want this?", as_json=False)
                 if not peering.pair_answer(yes) and yes:
                     raise RefusedError("It took too long; nothing was changed. Run hhd pair again.")
             case "done":

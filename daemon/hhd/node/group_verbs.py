@@ -7,6 +7,7 @@ import time
 from dataclasses import dataclass
 
 from hhd.base.errors import RefusedError, UsageError
+from hhd.base.text import short
 from hhd.identity.key import Identity
 from hhd.node import lagging, naming, registry
 from hhd.node.answers.device import Device
@@ -15,6 +16,7 @@ from hhd.node.answers.syncing import Syncings
 from hhd.node.devices import Devices
 from hhd.node.group import Membership
 from hhd.node.members import members
+from hhd.node.misleading import misleads
 from hhd.registry.registers import device_subject
 from hhd.store.store import Store
 from hhd_protocol.group import Device as GroupDevice
@@ -75,6 +77,11 @@ class GroupVerbs:
     def rename_device(self, name: str, title: str) -> Named:
         """Call a device something else, on all devices; raises UsageError."""
         device = self._any(name)
+        if misleads(title, self._known.members):
+            raise UsageError(
+                f"No device can be called '{short(title, naming.SHOWN_CHARS)}': that means this device, or is the id "
+                "of one; nothing was changed."
+            )
         told = registry.opened(self.store).name_device(device, title)
         # The names that two devices gave, or that two devices have.
         questions = registry.opened(self.store).questions(device_subject(device))
@@ -151,7 +158,7 @@ def host_name() -> str:
     """Return the name of the machine, as far as it can be a device's name."""
     name = platform.node().partition(".")[0][:HOST_NAME_CHARS_MAX].strip()
     sound = name and len(name.encode("utf-8", "replace")) <= TITLE_BYTES_MAX
-    return name.encode("utf-8", "replace").decode() if sound else "device"
+    return name.encode("utf-8", "replace").decode() if sound and not misleads(name) else "device"
 
 
 def now_ms() -> int:

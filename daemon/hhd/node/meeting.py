@@ -11,6 +11,7 @@ from __future__ import annotations
 
 import asyncio
 import contextlib
+import socket
 from collections.abc import AsyncGenerator, AsyncIterator, Awaitable, Callable, Iterator
 
 from hhd.base import log
@@ -154,6 +155,10 @@ class Meeting:
         parsed(code)  # A slip of the finger costs no guess.
         places = None if host is None else [typed(host)]
         with self._one_at_a_time() as steps:
+            if places is not None and await self._is_here(places[0]):
+                raise RefusedError(
+                    f"{places[0]} is this device itself; nothing was sent. Say where the device is that shows the code."
+                )
             before = self._peers.connected()
             link, place = await self._linked(places or await self._find())
             try:
@@ -177,6 +182,17 @@ class Meeting:
                 raise RefusedError(f"The connection ended ({error}); nothing was changed here.") from error
             finally:
                 await link.close("pairing is over")
+
+    async def _is_here(self, place: Place) -> bool:
+        """Whether this very daemon is at `place`: its port, on an address that this device has."""
+        if place.port != await self._peers.listening():
+            return False
+        with contextlib.suppress(OSError, UnicodeError):  # Not found, or another's: who dials it is told.
+            for family, _, _, _, address in await asyncio.get_running_loop().getaddrinfo(place.host, 0):
+                with socket.socket(family, socket.SOCK_DGRAM) as probe:
+                    probe.bind(address)
+                    return True
+        return False
 
     async def _find(self) -> list[Place]:
         """Return where the one device is that shows a code on this network; raises RefusedError."""

@@ -9,6 +9,7 @@ from typing import TYPE_CHECKING
 from hhd.node import freshness, listing
 from hhd.node.listed import Listed, State
 from hhd.node.listed import Overview as Overview
+from hhd.node.misleading import sound
 from hhd.node.registry import device_names, is_behind
 from hhd.node.this_device import known_identity, store_folder
 from hhd.store.errors import DamagedStoreError
@@ -61,7 +62,7 @@ def _quickly(seed: bytes, *, exact: bool = False) -> Overview | None:
                     return None
                 sessions = listing.decoded_all(raw.values())
                 others, spread = freshness.read(lists.freshness, sessions, exact=exact)
-                names = {**lists.freshness.names(), **names}
+                names = sound({**lists.freshness.names(), **sound(names)})
             sessions = _now(sessions, lists)
         except (DamagedStoreError, FormatError):
             return None
@@ -76,7 +77,7 @@ def _wholly(*, exact: bool) -> Overview:
         sessions = _now(listing.listed(store), store)
         names, questions = device_names(store.shared)
         others, spread = freshness.read(store.freshness, sessions, exact=exact)
-        names = {**store.freshness.names(), **names}
+        names = sound({**store.freshness.names(), **sound(names)})
         return Overview(sessions, names, store.device, questions, others=others, spread=spread)
 
 

@@ -29,11 +29,14 @@ _MAY = (Role.FULL, Role.CONTROLLER)
 
 @dataclass(frozen=True, kw_only=True)
 class Standing:
-    """How a peer stands to a session: `why` as in `relay.md`, "" where it may be at it; `name`: what it is called."""
+    """How a peer stands to a session: `why` as in `relay.md`, "" where it may be at it; `name`: what it is called;
+    `word`: what a person can type for it.
+    """
 
     why: str
     name: str
     approves: bool = False
+    word: str = ""
 
 
 class Homes:
@@ -76,7 +79,12 @@ class Homes:
                 return Standing(why="unknown", name=name)
             if owner and not self._home(control, session).here:
                 return Standing(why="elsewhere", name=name)
-            return Standing(why="", name=name, approves=Membership(control.store, control.me).may_approve(peer))
+            return Standing(
+                why="",
+                name=name,
+                approves=Membership(control.store, control.me).may_approve(peer),
+                word=devices_of(control.store, control.me).word(peer),
+            )
 
         return await self._store.look(look)
 

@@ -284,7 +284,7 @@ class Serving:
             if _needs_right(ask) and not standing.approves:
                 raise RefusedError(
                     "This device may not approve there. To let it, say at the device where the session runs: "
-                    f"hhd devices allow {standing.name} approve"
+                    f"hhd devices allow {standing.word} approve"
                 )
             return await self._act(session, ask, standing)
         except UserError as error:

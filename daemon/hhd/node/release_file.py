@@ -79,9 +79,15 @@ def insist(store: Store, me: Identity, session: SessionId, to: DeviceId) -> None
     """Raise RefusedError where `session` cannot be released to `to` from here, whether it runs or is paused."""
     from hhd.node import handoff_admission, handoff_steps, syncing_wishes
 
+    owner = sessions.view(store, me, session).owner
+    if to == me.id and owner != me.id:
+        raise RefusedError(
+            f"Another device has session {short(session)}, and only that one can write its release; nothing was "
+            f"changed. To bring it here from there: hhd transfer {short(session)} here"
+        )
     _target(store, me, to)
     if _released_before(store, session, to) is None:
-        if sessions.view(store, me, session).owner != me.id:
+        if owner != me.id:
             raise RefusedError(f"Another device has session {short(session)}; nothing was changed.")
         handoff_admission.insist_on_files(store, session)
     syncing_wishes.insist_wanted(store, me.id, session, to, handoff_steps.devices_of(store, me).named(to))
