@@ -137,6 +137,17 @@ def test_two_devices_of_one_name_are_proposed_by_their_ids(own: None) -> None:
         assert known.word(DESKTOP.id) == device_text(DESKTOP.id) and known.word(PHONE.id) == "phone"
 
 
+def test_of_a_member_that_has_not_joined_yet_nothing_is_said_to_be_known(
+    own: None, capfd: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    paired()
+    with door.opened() as store:
+        Membership(store, door.identity()).add(identity("tower").public, "tower", Role.FULL, NOW)
+    lines = [line.strip() for line in said(capfd, "devices").splitlines()]
+    tower, desktop = lines.index(device_text(identity("tower").id)), lines.index(device_text(DESKTOP.id))
+    assert lines[tower + 1] == "nothing is known yet of what it has" and lines[desktop + 1] == "has everything"
+
+
 def test_at_the_question_of_pair_the_end_of_input_is_a_no(
     own: None, capfd: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
 ) -> None:
