@@ -15,6 +15,7 @@ from hhd.node.lagging import Lag, lags
 from hhd.node.syncing_wishes import Wishes
 from hhd.store.freshness import FRESHNESS
 from hhd.store.objects import row_number
+from hhd.store.store import Limits
 from hhd_protocol.errors import FormatError
 from hhd_protocol.ids import CheckpointId, SessionId
 
@@ -87,6 +88,77 @@ def test_content_that_is_elsewhere_only_is_what_this_device_lacks(tmp_path: Path
         alice.do("desktop", lambda engine: engine.hold(""))
         assert alice.pump()
         assert spread(alice, "desktop", session).level and spread(alice, "laptop", session).level
+
+
+def insist_on_no_more_than_there_is(people: Person, session: SessionId) -> tuple[int, int]:
+    """What the laptop says that the desktop has of a session is there; return how much it says, of how much."""
+    ids = people["laptop"].store.checkpoint_ids(session)
+    found = people["desktop"].store
+    there = set(found.checkpoint_ids(session)) if session in found.sessions() else set()
+    said = len(ids) - spread(people, "laptop", session).reached[0].behind
+    assert set(ids[:said]) <= there, f"{said} of {len(ids)} are said, {len(there)} are there"
+    return said, len(there)
+
+
+def test_a_device_without_room_is_never_said_to_have_what_it_did_not_acknowledge(tmp_path: Path) -> None:
+    limits = {"desktop": Limits(free_bytes_min=0, bytes_max=300_000)}
+    with person(tmp_path, "laptop", "desktop", limits=limits) as alice:
+        session = alice.create("laptop")
+        work = Work(alice, "laptop", session, Memory(40))
+        for _ in range(11):
+            work.step()
+        for afresh in (False, True):
+            if afresh:
+                alice.restart("laptop")
+                alice.restart("desktop")
+            alice.link("laptop", "desktop")
+            assert alice.pump()
+            assert insist_on_no_more_than_there_is(alice, session) == (0, 0)
+        work.step()
+        assert alice.pump()
+        assert insist_on_no_more_than_there_is(alice, session) == (0, 0), "a comparison named the head alone"
+        alice.cut("laptop")
+        alice.limits["desktop"] = Limits(free_bytes_min=0)
+        alice.restart("desktop")
+        alice.link("laptop", "desktop")
+        assert alice.pump()
+        count = len(alice["laptop"].store.checkpoint_ids(session))
+        assert insist_on_no_more_than_there_is(alice, session) == (count, count)
+        assert spread(alice, "laptop", session).level
+
+
+def test_a_device_that_has_the_newest_alone_is_not_said_to_have_all(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    with person(tmp_path, "laptop", "desktop") as alice:
+        session = alice.create("laptop")
+        work = Work(alice, "laptop", session, Memory(20))
+        for _ in range(11):
+            work.step()
+        count = len(alice["laptop"].store.checkpoint_ids(session))
+        alice.do("desktop", lambda engine: engine.hold("its disk is full"))
+        alice.link("laptop", "desktop")
+        assert alice.pump()
+        alice.restart("laptop")
+        intake = alice["desktop"].engine.intake
+        complete = intake._complete
+        monkeypatch.setattr(intake, "_complete", lambda of, view, bare: complete(of, view, list(bare)[-1:]))
+        alice.do("desktop", lambda engine: engine.hold(""))
+        alice.link("laptop", "desktop")  # A comparison names the head, and its content comes.
+        assert alice.pump()
+        assert insist_on_no_more_than_there_is(alice, session) == (0, 1)
+        alice.do("desktop", lambda engine: engine.hold("its disk is full"))
+        for again in ("laptop", ""):
+            if again:
+                alice.restart(again)
+            alice.cut("desktop")
+            alice.link("laptop", "desktop")  # What they compare is the same at both.
+            assert alice.pump()
+            assert insist_on_no_more_than_there_is(alice, session) == (0, 1)
+        alice.restart("desktop")
+        alice.link("laptop", "desktop")
+        assert alice.pump()
+        assert insist_on_no_more_than_there_is(alice, session) == (count, count)
 
 
 def test_a_device_whose_store_was_wiped_has_nothing_any_more(tmp_path: Path) -> None:

@@ -19,7 +19,7 @@ if TYPE_CHECKING:
 
 
 class Reach(NamedTuple):
-    """How far another device is: `behind`: checkpoints that came here after the newest one it has, which is `head`.
+    """How far another device is: `behind`: checkpoints here from the first on that it may lack; `head`: the one before.
 
     `head`: None where it said of none that it has it. `at_ms`: when it said that, by the clock of this device, 0 for
     never. `kept_back`: its person does not want the session there, or was not asked yet.

@@ -219,6 +219,7 @@ class Engine:
         if isinstance(message, Absent) and any(self.recipes.was_given(name) for name in message.objects):
             self.recipes.refused.add(peer)
         before = Out() if self._waits(peer, message) else self._settled(peer)
+        self.freshness.heard(peer, message)
         return before.join(self._happens(happenings.Heard(peer=peer, message=message)))
 
     def _waits(self, peer: DeviceId, message: Message) -> bool:

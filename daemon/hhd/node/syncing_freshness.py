@@ -2,6 +2,9 @@
 
 Nothing waits for it and nothing rests on it: what a crash takes is said again when the devices compare. A session is
 looked at after something happened to it, some hundreds at a time.
+
+A comparison names of what a device lacks only the heads. So where it lacked one, or takes no content, only what it
+acknowledged counts, whatever its digests say, until devices compare that take content and have nothing otherwise.
 """
 
 from __future__ import annotations
@@ -13,8 +16,10 @@ from hhd.store.errors import DamagedStoreError, MissingError
 from hhd.store.freshness import Fresh, Reached
 from hhd.store.store import Store
 from hhd_protocol.ids import CheckpointId, DeviceId, SessionId
+from hhd_protocol.limits import SYNC_IDS_MAX
 from hhd_protocol.sync import Sync
 from hhd_protocol.sync.events import Acknowledged
+from hhd_protocol.sync.messages import Ask, Message
 
 SEVERAL = 32
 """Sessions that are written down at once: their store is not held longer than a step may wait."""
@@ -33,6 +38,10 @@ class Freshness:
         """By device, the digests of sessions of which it had all; for those that it is not to have, `KEPT_BACK`."""
         self._piled: Mapping[SessionId, bytes] = {}
         """The digests of sessions when it was last looked what a device is to have that only stores."""
+        self._whole: dict[DeviceId, dict[SessionId, set[CheckpointId]]] = {}
+        """Acknowledged with their content, beyond those that are written down."""
+        self._doubted: dict[DeviceId, set[SessionId]] = {}
+        """Sessions of which a device may lack content that no comparison names."""
 
     def touched(self, sessions: Iterable[SessionId]) -> None:
         """Something happened to these sessions."""
@@ -46,15 +55,29 @@ class Freshness:
         """A device has something of a session, or (None) all that it is to have."""
         if said.session is not None:
             self._touched[said.session] = None
+            if said.whole and said.session in self._machine.digests:
+                known = self._whole.setdefault(said.peer, {}).setdefault(said.session, set())
+                if len(known) < SYNC_IDS_MAX:  # What is dropped is found level by a comparison.
+                    known.update(said.whole)
             return
         peer = self._machine.peers[said.peer]
-        known = self._level.setdefault(said.peer, {})
+        doubted = self._doubted.get(said.peer, set())
+        for session in [one for one in doubted if peer.takes(one)]:
+            doubted.discard(session)
+            self._touched[session] = None
+        level = self._level.setdefault(said.peer, {})
         left_out = peer.left_out
         for session, digest in (self._piled if peer.sealed else self._machine.digests).items():
             now = KEPT_BACK if session in left_out else digest
-            if known.get(session) != now:
-                known[session] = now
+            if level.get(session) != now:
+                level[session] = now
                 self._touched[session] = None
+
+    def heard(self, peer: DeviceId, message: Message) -> None:
+        """A device said something: where it lacks the content of a head, it may lack that of what stands before it."""
+        if isinstance(message, Ask) and message.lacking and message.session in self._machine.digests:
+            self._doubted.setdefault(peer, set()).add(message.session)
+            self._touched[message.session] = None
 
     @property
     def waits(self) -> bool:
@@ -104,24 +127,39 @@ class Freshness:
             said = digest if self._machine.is_level(device, session) else None
         if said == KEPT_BACK or (peer is not None and session in peer.left_out):
             return before._replace(kept_back=True, level=b"") if before is not None else Reached(kept_back=True)
-        if whole and digest and said == digest:
-            short = digest[:DIGEST_BYTES]
-            if before is not None and before.level == short and not before.kept_back:
-                return before
-            return Reached(store.checkpoints_count(session), store.now_ms(), _last(store, session), short)
-        if peer is None or peer.sealed or not peer.level or session in peer.apart:
+        level, short = bool(whole and digest and said == digest), digest[:DIGEST_BYTES]
+        sealed = peer is not None and peer.sealed
+        if level and before is not None and before.level == short and not before.kept_back:
+            return before
+        if not level and (peer is None or sealed or not peer.level or session in peer.apart):
             return before  # It said nothing that is new.
-        lacks = peer.sent.get(session, set()) | peer.bare.get(session, set())
-        had, head = 0, None
-        for at, one in enumerate(reversed(ids := store.checkpoint_ids(session))):
-            if one not in lacks:
-                had, head = len(ids) - at, one
-                break
+        ids = store.checkpoint_ids(session)
+        had = self._had(session, device, ids, 0 if before is None else before.had)
+        if level and (sealed or had == len(ids) or session not in self._doubted.get(device, ())):
+            self._whole.get(device, {}).pop(session, None)
+            self._doubted.get(device, set()).discard(session)
+            return Reached(len(ids), store.now_ms(), ids[-1] if ids else None, short)
+        head = ids[had - 1] if had else None
         if before is not None and (before.had, before.head, before.kept_back) == (had, head, False):
             return before._replace(level=b"")
         return Reached(had, store.now_ms(), head)
 
-
-def _last(store: Store, session: SessionId) -> CheckpointId | None:
-    ids = store.checkpoint_ids(session)
-    return ids[-1] if ids else None
+    def _had(self, session: SessionId, device: DeviceId, ids: list[CheckpointId], before: int) -> int:
+        """How many of the checkpoints `ids`, from the first on, a device is known to have; `before`: as kept."""
+        peer, acknowledged = self._machine.peers.get(device), self._whole.get(device, {})
+        lacks: set[bytes] = set()
+        if peer is not None:
+            lacks.update(peer.sent.get(session, ()), peer.bare.get(session, ()))
+            if not (peer.sealed or peer.takes(session)):
+                self._doubted.setdefault(device, set()).add(session)
+        had = min(before, len(ids))
+        if not lacks.isdisjoint(ids[:had]):
+            had = next(at for at, one in enumerate(ids) if one in lacks)
+        known = acknowledged.get(session, set()) - lacks
+        while had < len(ids) and ids[had] in known:
+            had += 1
+        if known := known.intersection(ids[had:]):
+            acknowledged[session] = known
+        else:
+            acknowledged.pop(session, None)
+        return had

@@ -32,10 +32,10 @@ APART = -1
 class Reached(NamedTuple):
     """How far a device is with a session.
 
-    `had`: of the checkpoints here, in the order in which they came, the count up to the newest that it has, content
-    and all; `head` is that one, None if it has none. `level`: the begin of the digest of the session as it was here
-    when the device had all of it, empty if it was not so. `kept_back`: its person does not want it there, or was not
-    asked yet. `at_ms`: when it last said something new, by the clock of this device.
+    `had`: of the checkpoints here, in the order in which they came, how many it has from the first on without a gap,
+    content and all; `head` is the last of those, None if it has none. `level`: the begin of the digest of the session
+    as it was here when the device had all of it, empty if it was not so. `kept_back`: its person does not want it
+    there, or was not asked yet. `at_ms`: when it last said something new, by the clock of this device.
     """
 
     had: int = 0
