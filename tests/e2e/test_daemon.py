@@ -154,6 +154,7 @@ def test_a_long_path_is_no_matter(tmp_path: Path, data: Path, monkeypatch: pytes
 def test_a_home_that_cannot_be_written_is_one_sentence(data: Path) -> None:
     data.parent.mkdir(exist_ok=True)
     data.write_text("a file, and no folder")
+    assert Told("status", "--json").json == {"running": False}
     for words in (["up"], ["daemon"]):
         told = Told(*words)
         assert told.status != 0 and len(told.err.splitlines()) == 1 and "Traceback" not in told.err

@@ -96,8 +96,8 @@ def take_within(path: Path, seconds: float, *, shared: bool = False) -> Lock | N
 def held(path: Path) -> bool:
     """Say whether a process holds the lock of `path` for itself alone; who takes it just then waits a moment."""
     try:
-        fd = os.open(path, os.O_RDWR | os.O_CLOEXEC | os.O_NOFOLLOW)
-    except FileNotFoundError:
+        fd = os.open(path, os.O_RDONLY | os.O_CLOEXEC | os.O_NOFOLLOW)  # Also where nothing can be written.
+    except (FileNotFoundError, NotADirectoryError):
         return False
     try:
         fcntl.flock(fd, fcntl.LOCK_SH | fcntl.LOCK_NB)
