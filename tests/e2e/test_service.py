@@ -270,6 +270,25 @@ def test_it_serves_the_socket_it_was_handed_and_leaves_it_in_its_place(tmp_path:
         assert asking.wait(60) != 0
 
 
+def test_a_socket_that_was_handed_over_and_removed_is_made_anew_also_before_it_starts(tmp_path: Path) -> None:
+    (tmp_path / "sockets").mkdir(mode=0o700)
+    listener = socket.socket(socket.AF_UNIX)
+    listener.bind(str(tmp_path / "sockets/asked.sock"))
+    listener.listen(1)
+    shutil.rmtree(tmp_path / "sockets")
+    started = [sys.executable, "-c", HANDED, str(listener.fileno()), *HHD, "daemon"]
+    with subprocess.Popen(started, pass_fds=(listener.fileno(),), env={**os.environ, "LISTEN_FDS": "1"}) as daemon:
+        try:
+            lock = Path(os.environ["HHD_DATA_HOME"]) / "daemon.lock"
+            while daemon.poll() is None and not (held(lock) and lock.read_bytes()):
+                os.sched_yield()
+            assert json.loads(Told("status", "--json").out).get("process") == daemon.pid
+            assert json.loads(Told("down", "--json").out) == {"ended": True}
+        finally:
+            daemon.kill()
+    assert not (tmp_path / "sockets/asked.sock").exists()
+
+
 @pytest.mark.parametrize(
     ("what", "said"),
     [("file", "is no socket"), ("open to others", "can be reached by others"), ("two", "handed over 2 sockets")],

@@ -57,6 +57,9 @@ def _insist_on_ours(given: socket.socket) -> None:
         raise RefusedError(
             "The socket that the service manager handed over has no file: see ListenStream= in hhd.socket."
         )
-    found = os.lstat(path)
+    try:
+        found = os.lstat(path)
+    except (FileNotFoundError, NotADirectoryError):
+        return  # Removed, so nobody reaches it: the daemon makes it anew (`hhd.control.keeping`).
     if not stat.S_ISSOCK(found.st_mode) or found.st_uid != os.geteuid() or found.st_mode & 0o077:
         raise RefusedError(f"The socket {path} can be reached by others; SocketMode= in hhd.socket must be 0600.")
