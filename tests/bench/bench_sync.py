@@ -31,7 +31,7 @@ from tests.transports.devices import certificate_of, device_named
 from hhd.identity.certificates import peer_device
 from hhd.node import programs, sessions
 from hhd.node.group import Membership
-from hhd.node.syncing import Syncing
+from hhd.node.sync.syncing import Syncing
 from hhd.store.store import Limits, Store
 from hhd.transports.link import Channel, Link, LinkError
 from hhd.transports.stream import Own
@@ -350,8 +350,8 @@ def many(folder: Path) -> None:
             sessions.create(store, me, program="agent", args=programs.encode_args({"prompt": f"number {number}"}))
     desktop_folder = folder / "desktop" / "store"
     with opened(folder, "laptop") as one, opened(folder, "desktop") as other:
-        from hhd.node.syncing_content import Content
-        from hhd.node.syncing_intake import Intake
+        from hhd.node.sync.content import Content
+        from hhd.node.sync.intake import Intake
         from hhd.store.openings import Openings
         from hhd_protocol.sync.messages import Entry, Statements
 

@@ -22,7 +22,7 @@ from hhd.node.answers.pairing import PairingStep
 from hhd.node.answers.peers import Around, Peer
 from hhd.node.answers.syncing import Flow, Held, Syncings
 from hhd.node.group import Membership
-from hhd.node.handoff_steps import devices_of
+from hhd.node.handoff.steps import devices_of
 from hhd_protocol.crypto import device_text
 from hhd_protocol.group import Add, Found, Join, decode, sign
 from hhd_protocol.limits import TITLE_BYTES_MAX

@@ -9,7 +9,17 @@ from pathlib import Path
 TOP = Path(__file__).parents[2]
 MAP = (TOP / "daemon/ARCHITECTURE.md").read_text()
 ROOTS = {"hhd": TOP / "daemon", "hhd_protocol": TOP / "protocol"}
-ROOMS_BY_PARTS = ("node", "store", "workspace", "registry", "effects", "runtime")
+ROOMS_BY_PARTS = (
+    "node",
+    "node.handoff",
+    "node.relay",
+    "node.sync",
+    "store",
+    "workspace",
+    "registry",
+    "effects",
+    "runtime",
+)
 BY_PARTS = {"hhd", "hhd_protocol", *(f"hhd.{room}" for room in ROOMS_BY_PARTS)}
 """Packages whose modules the map names one by one; of any other it may name the whole."""
 

@@ -114,8 +114,11 @@ class _Order:
 def main() -> None:
     """`hhd`, whose handoffs stop."""
     from hhd import __main__
-    from hhd.node import dialling, handoff_again, handoff_turns, handoff_wishes
-    from hhd.node.handoff_going import Going
+    from hhd.node import dialling
+    from hhd.node.handoff import again as handoff_again
+    from hhd.node.handoff import turns as handoff_turns
+    from hhd.node.handoff import wishes as handoff_wishes
+    from hhd.node.handoff.going import Going
 
     came, ordered = handoff_turns.Turns._now, _Order(Path(os.environ["HHD_DATA_HOME"]))
 

@@ -28,11 +28,12 @@ from hhd.base.errors import UserError
 from hhd.base.release import RELEASE
 from hhd.control import address, client
 from hhd.identity.key import Identity
-from hhd.node import handoff_journal, listed, store
+from hhd.node import listed, store
 from hhd.node.answers.handoff import Moved
 from hhd.node.answers.transferred import Transferred
 from hhd.node.asking import Asking
 from hhd.node.doors import Doors
+from hhd.node.handoff import journal as handoff_journal
 from hhd.node.listed import Listed
 from hhd.node.remote import Remote
 from hhd.node.runs import Runs

@@ -62,8 +62,8 @@ def main() -> None:
     """`hhd`, whose handoffs stand still."""
     from hhd import __main__
     from hhd.node import dialling, workers
-    from hhd.node.handoff_going import Going
-    from hhd.node.handoff_turns import Turns
+    from hhd.node.handoff.going import Going
+    from hhd.node.handoff.turns import Turns
 
     happen, sign, rest_of = Turns.happen, Turns._sign, Turns._rest_of
 

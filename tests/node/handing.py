@@ -15,7 +15,7 @@ from hhd.base.errors import RefusedError, UserError
 from hhd.node import here
 from hhd.node.answers.handoff import Moved
 from hhd.node.control import ControlService
-from hhd.node.handoffs import Handoffs
+from hhd.node.handoff.handoffs import Handoffs
 from hhd.node.lanes import Lanes
 from hhd.store.store import Store
 from hhd.transports.link import Channel, Link, LinkError

@@ -19,7 +19,7 @@ from tests.node.two import Device
 from hhd.base.errors import UserError
 from hhd.node.control import ControlService
 from hhd.node.forks import Worker
-from hhd.node.relays import Relays
+from hhd.node.relay.relays import Relays
 from hhd.node.run_verbs import RunVerbs
 from hhd.node.workers import Workers
 from hhd.transports.link import Channel, Link, LinkError

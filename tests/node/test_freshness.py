@@ -12,7 +12,7 @@ from hhd.cli import whereabouts
 from hhd.node import lagging, listing, registry
 from hhd.node.freshness import Reach, Spread, of_value, read, to_value
 from hhd.node.lagging import Lag, lags
-from hhd.node.syncing_wishes import Wishes
+from hhd.node.sync.wishes import Wishes
 from hhd.store.freshness import FRESHNESS
 from hhd.store.objects import row_number
 from hhd.store.store import Limits

@@ -14,9 +14,10 @@ from tests.node.wired import Grown
 from tests.store.conftest import Memory
 from tests.transports.devices import device_named
 
-from hhd.node import frugal, programs, sessions, syncing
+from hhd.node import frugal, programs, sessions
 from hhd.node.frugal import Frugal, on_battery
-from hhd.node.syncing import Syncing
+from hhd.node.sync import syncing
+from hhd.node.sync.syncing import Syncing
 from hhd.transports.link import Link
 from hhd_protocol.ids import CheckpointId
 

@@ -10,7 +10,7 @@ from tests.protocol.circle import Circle, device
 
 from hhd.base.errors import RefusedError
 from hhd.node import programs, sessions
-from hhd.node.handoff_steps import insist_on_target
+from hhd.node.handoff.steps import insist_on_target
 from hhd.node.members import members
 from hhd_protocol.crypto import public_key
 from hhd_protocol.errors import FormatError

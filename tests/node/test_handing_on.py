@@ -12,8 +12,10 @@ from tests.node.test_run import GLOB
 from tests.node.two import Device, brought, devices
 
 from hhd.base.errors import RefusedError
-from hhd.node import handing_on, handoff_journal, here, listing, sessions
-from hhd.node.handing_on import NotYetError
+from hhd.node import here, listing, sessions
+from hhd.node.handoff import handing_on
+from hhd.node.handoff import journal as handoff_journal
+from hhd.node.handoff.handing_on import NotYetError
 from hhd.store.checkpoints import refs_of
 from hhd_protocol import lineage
 from hhd_protocol.handoff import Grant, Record, Side, Stage

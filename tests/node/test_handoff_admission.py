@@ -20,8 +20,10 @@ from tests.node.two import Device, devices
 
 from hhd.base.errors import RefusedError, UserError
 from hhd.effects.sandbox import Sandbox
-from hhd.node import handoff_admission, handoff_steps, here, sessions
+from hhd.node import here, sessions
 from hhd.node.ended import End
+from hhd.node.handoff import admission as handoff_admission
+from hhd.node.handoff import steps as handoff_steps
 from hhd.store.errors import FullStoreError
 from hhd.store.room import Limits
 from hhd_protocol.handoff import Needs

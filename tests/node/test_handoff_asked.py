@@ -17,9 +17,14 @@ from tests.node.test_run import GLOB
 from tests.node.two import Device, devices
 
 from hhd.base.errors import Exit, RefusedError
-from hhd.node import asked_notes, handoff_admission, handoff_again, handoff_asked, handoff_steps, handoff_wishes
+from hhd.node import asked_notes
 from hhd.node.answers.handoff import Moved
 from hhd.node.answers.transferred import Transferred
+from hhd.node.handoff import admission as handoff_admission
+from hhd.node.handoff import again as handoff_again
+from hhd.node.handoff import asked as handoff_asked
+from hhd.node.handoff import steps as handoff_steps
+from hhd.node.handoff import wishes as handoff_wishes
 from hhd_protocol.handoff import Please, Told
 from hhd_protocol.ids import DeviceId, SessionId, StatementId, TransferId
 

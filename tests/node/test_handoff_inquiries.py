@@ -18,7 +18,10 @@ from tests.node.test_run import GLOB
 from tests.node.two import NOW, Device, devices
 
 from hhd.base.errors import RefusedError
-from hhd.node import handoff_admission, handoff_inquiries, handoff_steps, sessions
+from hhd.node import sessions
+from hhd.node.handoff import admission as handoff_admission
+from hhd.node.handoff import inquiries as handoff_inquiries
+from hhd.node.handoff import steps as handoff_steps
 from hhd.transports.link import Channel, Link, LinkError
 from hhd_protocol import handoff, limits
 from hhd_protocol.handoff import Admit, Inquire, Please, Probe, Told

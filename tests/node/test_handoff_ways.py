@@ -9,7 +9,7 @@ from typing import cast
 
 import pytest
 
-from hhd.node.handoff_ways import Ways
+from hhd.node.handoff.ways import Ways
 from hhd.node.lanes import Lanes
 from hhd_protocol.ids import DeviceId
 

@@ -17,19 +17,16 @@ from tests.node.two import Device, brought, devices
 from tests.workspace.lab import git
 
 from hhd.base.errors import Exit, RefusedError
-from hhd.node import (
-    handoff_admission,
-    handoff_again,
-    handoff_asked,
-    handoff_steps,
-    handoff_turns,
-    handoff_wishes,
-    here,
-    sessions,
-)
+from hhd.node import here, sessions
 from hhd.node.ended import End
 from hhd.node.findings import Finding, remember
-from hhd.node.syncing_wishes import Wishes
+from hhd.node.handoff import admission as handoff_admission
+from hhd.node.handoff import again as handoff_again
+from hhd.node.handoff import asked as handoff_asked
+from hhd.node.handoff import steps as handoff_steps
+from hhd.node.handoff import turns as handoff_turns
+from hhd.node.handoff import wishes as handoff_wishes
+from hhd.node.sync.wishes import Wishes
 from hhd.store.errors import FullStoreError
 from hhd_protocol.handoff import Act, Stage, Told
 from hhd_protocol.ids import DeviceId, PageId, SessionId

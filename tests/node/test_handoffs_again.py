@@ -15,10 +15,14 @@ from tests.node.test_run import GLOB
 from tests.node.two import Device, devices
 
 from hhd.base.errors import RefusedError
-from hhd.node import handoff_admission, handoff_again, handoff_journal, handoff_steps, sessions
+from hhd.node import sessions
 from hhd.node.ended import End
-from hhd.node.handoff_again import Again
-from hhd.node.handoff_going import Going
+from hhd.node.handoff import admission as handoff_admission
+from hhd.node.handoff import again as handoff_again
+from hhd.node.handoff import journal as handoff_journal
+from hhd.node.handoff import steps as handoff_steps
+from hhd.node.handoff.again import Again
+from hhd.node.handoff.going import Going
 from hhd_protocol.handoff import AnyAside, AnyMessage, Begun, Offer, Stage, Took
 from hhd_protocol.ids import DeviceId, SessionId
 

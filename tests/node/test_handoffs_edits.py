@@ -20,9 +20,10 @@ from tests.node.two import Device, brought, devices
 from tests.workspace.lab import git, repository
 from tests.workspace.looks import long_ago, unseen
 
-from hhd.node import bringing, handoff_admission, pair, recapture, sessions
+from hhd.node import bringing, pair, recapture, sessions
 from hhd.node.captures import Captures
 from hhd.node.ended import End
+from hhd.node.handoff import admission as handoff_admission
 from hhd.node.looked import Looked
 from hhd.node.readied import Readied
 from hhd.node.recapturing import Recapturing

@@ -16,10 +16,15 @@ from tests.node.two import Device, devices
 
 from hhd.base import log
 from hhd.base.errors import RefusedError
-from hhd.node import handoff_admission, handoff_again, handoff_journal, handoff_steps, handoff_wishes, sessions
+from hhd.node import sessions
 from hhd.node.ended import End
-from hhd.node.handoff_going import Going
-from hhd.node.handoff_turns import Turns
+from hhd.node.handoff import admission as handoff_admission
+from hhd.node.handoff import again as handoff_again
+from hhd.node.handoff import journal as handoff_journal
+from hhd.node.handoff import steps as handoff_steps
+from hhd.node.handoff import wishes as handoff_wishes
+from hhd.node.handoff.going import Going
+from hhd.node.handoff.turns import Turns
 from hhd_protocol.handoff import Handoff, Stage
 from hhd_protocol.ids import SessionId
 

@@ -16,9 +16,12 @@ from tests.node.test_run import GLOB
 from tests.node.two import Device, devices
 
 from hhd.base import log
-from hhd.node import handoff_admission, handoff_again, handoff_journal, handoff_steps
 from hhd.node.answers.handoff import Moved
-from hhd.node.handoff_ways import CHANNEL
+from hhd.node.handoff import admission as handoff_admission
+from hhd.node.handoff import again as handoff_again
+from hhd.node.handoff import journal as handoff_journal
+from hhd.node.handoff import steps as handoff_steps
+from hhd.node.handoff.ways import CHANNEL
 from hhd.store.store import Store
 from hhd.transports.link import Channel, Link
 from hhd_protocol import handoff, limits

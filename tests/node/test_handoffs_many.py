@@ -24,8 +24,12 @@ from tests.node.two import Device, devices
 
 from hhd.base.errors import UserError
 from hhd.effects.sandbox import Sandbox
-from hhd.node import handoff_admission, handoff_again, handoff_journal, handoff_wishes, sessions
+from hhd.node import sessions
 from hhd.node.doors import Doors
+from hhd.node.handoff import admission as handoff_admission
+from hhd.node.handoff import again as handoff_again
+from hhd.node.handoff import journal as handoff_journal
+from hhd.node.handoff import wishes as handoff_wishes
 from hhd_protocol.ids import SessionId
 
 pytestmark = needs_agent

@@ -13,8 +13,8 @@ from tests.loopback.messages_api import call, message, serve, text
 from tests.node import two
 from tests.node.handing import Site, house, until
 
-from hhd.node import handoff_steps
 from hhd.node.ended import End
+from hhd.node.handoff import steps as handoff_steps
 from hhd.node.run import Here
 from hhd_protocol.ids import SessionId
 

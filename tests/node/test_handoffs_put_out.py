@@ -11,9 +11,10 @@ from tests.node.handing import Site, house, until
 from tests.node.test_handoffs_removed import at_stage, three
 from tests.node.two import Device
 
-from hhd.node import handoff_journal, held_back
 from hhd.node.ended import End
 from hhd.node.group import Membership
+from hhd.node.handoff import held_back
+from hhd.node.handoff import journal as handoff_journal
 from hhd_protocol.handoff import PENDING, UNTAKEN, Side, Stage
 
 __all__ = ["three"]

@@ -22,22 +22,15 @@ from tests.workspace.lab import repository
 from hhd.base import log
 from hhd.base.errors import RefusedError
 from hhd.identity.key import Identity
-from hhd.node import (
-    bringing,
-    handoff_admission,
-    handoff_rehearsal,
-    handoff_steps,
-    here,
-    recapture,
-    sessions,
-    should_run,
-    workspaces,
-)
+from hhd.node import bringing, here, recapture, sessions, should_run, workspaces
 from hhd.node.answers.handoff import Moved
 from hhd.node.ended import End
-from hhd.node.handoff_going import Going
-from hhd.node.handoff_rehearsal import Rehearsal
-from hhd.node.handoff_turns import Turns
+from hhd.node.handoff import admission as handoff_admission
+from hhd.node.handoff import rehearsal as handoff_rehearsal
+from hhd.node.handoff import steps as handoff_steps
+from hhd.node.handoff.going import Going
+from hhd.node.handoff.rehearsal import Rehearsal
+from hhd.node.handoff.turns import Turns
 from hhd.node.workbench import Workbench
 from hhd.store.store import Store
 from hhd.workspace.ahead import Ahead

@@ -13,10 +13,14 @@ from tests.node.handing import Site, house, until
 from tests.node.test_run import GLOB
 from tests.node.two import Device, brought, devices
 
-from hhd.node import handoff_admission, handoff_again, handoff_journal, handoff_steps, handoff_wishes
 from hhd.node.ended import End
-from hhd.node.handoff_going import Going
-from hhd.node.syncing_intake import Intake
+from hhd.node.handoff import admission as handoff_admission
+from hhd.node.handoff import again as handoff_again
+from hhd.node.handoff import journal as handoff_journal
+from hhd.node.handoff import steps as handoff_steps
+from hhd.node.handoff import wishes as handoff_wishes
+from hhd.node.handoff.going import Going
+from hhd.node.sync.intake import Intake
 from hhd_protocol.bodies import TombstoneBody
 from hhd_protocol.handoff import Handoff, Side, Stage
 from hhd_protocol.ids import SessionId

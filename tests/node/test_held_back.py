@@ -16,11 +16,15 @@ from tests.node.handing import Site, house, until
 from tests.node.test_run import GLOB
 from tests.node.two import Device, devices
 
-from hhd.node import handoff_admission, handoff_again, handoff_journal, held_back, should_run
+from hhd.node import should_run
 from hhd.node.control import ControlService
 from hhd.node.ended import End
-from hhd.node.handoff_acts import Acts
-from hhd.node.handoff_going import Going
+from hhd.node.handoff import admission as handoff_admission
+from hhd.node.handoff import again as handoff_again
+from hhd.node.handoff import held_back
+from hhd.node.handoff import journal as handoff_journal
+from hhd.node.handoff.acts import Acts
+from hhd.node.handoff.going import Going
 from hhd.node.run_verbs import RunVerbs
 from hhd.node.should_run import Note
 from hhd.node.store import opened

@@ -19,9 +19,10 @@ from hhd.base import locks
 from hhd.base.errors import UserError
 from hhd.base.paths import data_folder, private_folder
 from hhd.control.address import LOCK_FILE
-from hhd.node import around, doors, sessions, stored_session, syncing_listing
+from hhd.node import around, doors, sessions, stored_session
 from hhd.node.around import Told
 from hhd.node.ended import End
+from hhd.node.sync import listing as syncing_listing
 from hhd_protocol.ids import DeviceId, SessionId
 
 pytestmark = needs_agent

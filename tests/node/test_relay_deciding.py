@@ -14,8 +14,9 @@ from tests.node.test_relays import SCRIPT, asking, pages, role, two
 from tests.node.two import NOW, Device
 
 from hhd.base.errors import RefusedError, UncertainError, UsageError, UserError
-from hhd.node import relay_deciding, sessions
+from hhd.node import sessions
 from hhd.node.answers.decided import Asked, Decided, Uncertain
+from hhd.node.relay import deciding as relay_deciding
 from hhd.node.verbs import Verbs
 from hhd.transports.link import Channel, Link
 from hhd_protocol import live, relay

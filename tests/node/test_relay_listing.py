@@ -14,8 +14,8 @@ from tests.node.two import Device
 from hhd.base.errors import RefusedError
 from hhd.node import findings, no_sessions
 from hhd.node.listed import Overview, State
-from hhd.node.relay_listing import CHANNEL, Lister, Told
-from hhd.node.syncing_wishes import Wishes
+from hhd.node.relay.listing import CHANNEL, Lister, Told
+from hhd.node.sync.wishes import Wishes
 from hhd.node.verbs import Verbs
 from hhd.transports.link import Channel, Link
 from hhd_protocol import relay
@@ -155,7 +155,7 @@ def _in(row: relay.Row, state: str) -> relay.Row:
 
 
 def test_of_what_several_tell_the_owner_counts_and_else_the_newest() -> None:
-    from hhd.node.relay_listing import _merged
+    from hhd.node.relay.listing import _merged
 
     def row(at_ms: int, title: str) -> relay.Row:
         return relay.Row(

@@ -5,7 +5,7 @@ from __future__ import annotations
 import asyncio
 from unittest import mock
 
-from hhd.node.relay_pace import Pace
+from hhd.node.relay.pace import Pace
 
 
 def test_some_turns_are_had_at_once_and_the_rest_in_their_time() -> None:

@@ -16,9 +16,14 @@ from tests.node.test_run import GLOB
 from tests.node.two import NOW, Device, devices
 
 from hhd.base.errors import RefusedError, UncertainError
-from hhd.node import findings, handoff_admission, handoff_again, handoff_wishes, relay_asking, relay_ports
+from hhd.node import findings
 from hhd.node.ended import End
-from hhd.node.syncing_wishes import Wishes
+from hhd.node.handoff import admission as handoff_admission
+from hhd.node.handoff import again as handoff_again
+from hhd.node.handoff import wishes as handoff_wishes
+from hhd.node.relay import asking as relay_asking
+from hhd.node.relay import ports as relay_ports
+from hhd.node.sync.wishes import Wishes
 from hhd.transports.link import Channel, Link
 from hhd_protocol import live, relay
 from hhd_protocol.ids import SessionId, StatementId

@@ -14,9 +14,11 @@ from tests.node.two import Device, brought, devices
 
 from hhd.app import handoffs
 from hhd.base.errors import RefusedError, RolledBackError, UncertainError, UserError
-from hhd.node import capsule_file, handoff_journal, handoff_steps, here, listing, opening, release_file, sessions
+from hhd.node import capsule_file, here, listing, opening, release_file, sessions
 from hhd.node.ended import End
-from hhd.node.syncing_wishes import Wishes
+from hhd.node.handoff import journal as handoff_journal
+from hhd.node.handoff import steps as handoff_steps
+from hhd.node.sync.wishes import Wishes
 from hhd.runtime.outcomes import StopFlag
 from hhd.store.errors import BusyError
 from hhd_protocol.handoff import Stage

@@ -12,8 +12,9 @@ from tests.node.circles import identity
 from tests.node.lines import DESKTOP, Apart, apart, device, made, service, turn
 
 from hhd.base.errors import RefusedError
-from hhd.node import handoff_journal, registry, removal
+from hhd.node import registry, removal
 from hhd.node import store as door
+from hhd.node.handoff import journal as handoff_journal
 from hhd.store.check import Check
 from hhd.store.errors import BusyError
 from hhd.store.freshness import Fresh, Reached

@@ -13,9 +13,11 @@ from tests.node.wired import Grown
 from tests.store.conftest import Memory
 from tests.transports.devices import device_named
 
-from hhd.node import around, programs, sessions, should_run, syncing, syncing_engine
-from hhd.node.syncing import Syncing
-from hhd.node.syncing_out import Out
+from hhd.node import around, programs, sessions, should_run
+from hhd.node.sync import engine as syncing_engine
+from hhd.node.sync import syncing
+from hhd.node.sync.out import Out
+from hhd.node.sync.syncing import Syncing
 from hhd.store.errors import BusyError
 from hhd.store.store import Store
 from hhd.transports.link import Link

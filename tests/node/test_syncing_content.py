@@ -11,8 +11,10 @@ from tests.node.test_syncing_engine import same
 from tests.node.wired import Person, Work, person
 from tests.store.conftest import Memory, flat
 
-from hhd.node import syncing_arrivals, syncing_content, syncing_held
-from hhd.node.syncing_content import looked_at
+from hhd.node.sync import arrivals as syncing_arrivals
+from hhd.node.sync import content as syncing_content
+from hhd.node.sync import held as syncing_held
+from hhd.node.sync.content import looked_at
 from hhd.store.check import Check
 from hhd.store.database import FILE
 from hhd.store.line import Line

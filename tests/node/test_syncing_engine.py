@@ -16,13 +16,14 @@ from tests.node.circles import NOW
 from tests.node.wired import Person, Work, person
 from tests.store.conftest import Memory, flat
 
-from hhd.node import findings, listing, sessions, syncing_serving
+from hhd.node import findings, listing, sessions
 from hhd.node.doors import Doors
 from hhd.node.lineages import Lineage, lineage_of
 from hhd.node.members import members
 from hhd.node.removal import Remover
-from hhd.node.syncing_arrivals import FLUSH_MS
-from hhd.node.syncing_wishes import Wishes
+from hhd.node.sync import serving as syncing_serving
+from hhd.node.sync.arrivals import FLUSH_MS
+from hhd.node.sync.wishes import Wishes
 from hhd.store.check import Check
 from hhd.store.checkpoints import Checkpoint, refs_of
 from hhd.store.errors import BusyError

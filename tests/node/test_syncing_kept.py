@@ -12,8 +12,8 @@ from hhd.node import findings, listing, registry, sessions
 from hhd.node.lineages import Lineage, lineage_of
 from hhd.node.members import members
 from hhd.node.removal import Remover
-from hhd.node.syncing_index import Index
-from hhd.node.syncing_wishes import Wishes
+from hhd.node.sync.index import Index
+from hhd.node.sync.wishes import Wishes
 from hhd.store.rows import Rows
 from hhd.store.store import Store
 from hhd_protocol.ids import DeviceId, SessionId

@@ -17,9 +17,10 @@ from tests.bench.bench_sync import Idle, Peering, grouped, opened
 from tests.transports.devices import device_named
 
 from hhd.base.errors import RolledBackError
-from hhd.node import around, syncing
-from hhd.node.syncing import Syncing
-from hhd.node.syncing_out import Out
+from hhd.node import around
+from hhd.node.sync import syncing
+from hhd.node.sync.out import Out
+from hhd.node.sync.syncing import Syncing
 from hhd.transports.link import Channel, Link, LinkError, Why
 from hhd_protocol.holding import Clocks
 from hhd_protocol.ids import DeviceId, Incarnation

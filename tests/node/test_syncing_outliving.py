@@ -7,8 +7,8 @@ from typing import cast
 import pytest
 from tests.node.circles import identity
 
-from hhd.node import syncing_outliving
-from hhd.node.syncing_outliving import Outliving
+from hhd.node.sync import outliving as syncing_outliving
+from hhd.node.sync.outliving import Outliving
 from hhd_protocol import lineage
 from hhd_protocol.bodies import IntentBody
 from hhd_protocol.fencing import View

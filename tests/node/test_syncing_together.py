@@ -13,9 +13,11 @@ from tests.node.test_syncing_engine import same, scribble
 from tests.node.wired import Person, Work, person
 from tests.store.conftest import Memory
 
-from hhd.node import listing, syncing_serving, syncing_together
-from hhd.node.syncing_intake import Taken
-from hhd.node.syncing_out import Out
+from hhd.node import listing
+from hhd.node.sync import serving as syncing_serving
+from hhd.node.sync import together as syncing_together
+from hhd.node.sync.intake import Taken
+from hhd.node.sync.out import Out
 from hhd.store.check import Check
 from hhd.store.errors import BusyError, DamagedStoreError, FullStoreError
 from hhd.store.store import Store

@@ -9,8 +9,10 @@ import pytest
 from tests.node.circles import identity
 from tests.node.wired import person
 
-from hhd.node import handoff_notes, handoff_steps, transferred
+from hhd.node import transferred
 from hhd.node.devices import Devices
+from hhd.node.handoff import notes as handoff_notes
+from hhd.node.handoff import steps as handoff_steps
 from hhd.node.members import members
 from hhd_protocol.crypto import device_text
 from hhd_protocol.handoff import OVER, Record, Side, Stage

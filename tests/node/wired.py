@@ -20,8 +20,8 @@ from hhd.node import programs, sessions
 from hhd.node.doors import Doors
 from hhd.node.group import Membership
 from hhd.node.signing import Pen
-from hhd.node.syncing_engine import Engine
-from hhd.node.syncing_out import Out
+from hhd.node.sync.engine import Engine
+from hhd.node.sync.out import Out
 from hhd.store.checkpoints import Checkpoint
 from hhd.store.line import Line
 from hhd.store.store import Limits, Store

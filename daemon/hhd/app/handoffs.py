@@ -14,8 +14,8 @@ from hhd.base.errors import RefusedError, RolledBackError, UncertainError, Usage
 if TYPE_CHECKING:
     from hhd.node.answers.handoff import Moved
     from hhd.node.answers.made import Received, Released
-    from hhd.node.handoff_ports import Syncing
-    from hhd.node.handoffs import Handoffs
+    from hhd.node.handoff.handoffs import Handoffs
+    from hhd.node.handoff.ports import Syncing
     from hhd.node.lanes import Lanes
     from hhd.node.peers import Peers
     from hhd.node.workers import Workers
@@ -156,7 +156,7 @@ def receive(path: Path) -> Received:
 
 def part(workers: Workers, peers: Peers, syncing: Syncing, me: DeviceId, lanes: Lanes) -> Handoffs:
     """The daemon's part that hands sessions on."""
-    from hhd.node.handoffs import Handoffs
+    from hhd.node.handoff.handoffs import Handoffs
 
     made = Handoffs(me=me, opened=sessions.control_here, lanes=lanes, peers=peers, syncing=syncing, workers=workers)
 

@@ -5,17 +5,17 @@ from __future__ import annotations
 from typing import TYPE_CHECKING
 
 if TYPE_CHECKING:
-    from hhd.node.handoffs import Handoffs
+    from hhd.node.handoff.handoffs import Handoffs
     from hhd.node.peers import Peers
-    from hhd.node.relays import Relays
-    from hhd.node.syncing import Syncing
+    from hhd.node.relay.relays import Relays
+    from hhd.node.sync.syncing import Syncing
     from hhd.node.workers import Workers
 
 
 def part(workers: Workers, peers: Peers, syncing: Syncing, handing: Handoffs) -> Relays:
     """Make the part, and let it hear what may change where a session runs, or who may be at it."""
-    from hhd.node.relay_listing import Lister
-    from hhd.node.relays import Relays
+    from hhd.node.relay.listing import Lister
+    from hhd.node.relay.relays import Relays
     from hhd_protocol.statements import Role
 
     me = peers.roll.me.id

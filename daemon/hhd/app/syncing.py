@@ -12,7 +12,7 @@ if TYPE_CHECKING:
     from hhd.identity.key import Identity
     from hhd.node.answers.syncing import Followed, FreshnessOf, Syncings
     from hhd.node.peers import Peers
-    from hhd.node.syncing import Syncing
+    from hhd.node.sync.syncing import Syncing
     from hhd.node.workers import Workers
     from hhd.store.store import Store
 
@@ -23,7 +23,7 @@ def part(me: Identity, peers: Peers, workers: Workers) -> Syncing:
 
     from hhd.base import config
     from hhd.node import frugal, store
-    from hhd.node.syncing import Syncing
+    from hhd.node.sync.syncing import Syncing
 
     chosen = config.load().sync
 

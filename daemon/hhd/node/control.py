@@ -57,8 +57,9 @@ class ControlService:
 
     def show(self, name: str, *, head: str | None = None) -> Shown:
         """Return where a session stands, at its main head or at `head`."""
-        from hhd.node import findings, handoff_notes
+        from hhd.node import findings
         from hhd.node.answers.shown import Shown
+        from hhd.node.handoff import notes as handoff_notes
 
         found = self._session(name)
         handed, notes = handoff_notes.last(self.store, found.id)
@@ -232,8 +233,9 @@ class ControlService:
 
         Once: raises RefusedError where it was taken, is for another device, or is beaten by another record.
         """
-        from hhd.node import handoff_steps, release_file
+        from hhd.node import release_file
         from hhd.node.answers.made import Received
+        from hhd.node.handoff import steps as handoff_steps
 
         bundle, by = release_file.opened(raw, path, self.me)
         grant = release_file.receive(self.store, self.me, bundle, by, path)

@@ -12,7 +12,7 @@ from collections.abc import Callable
 from typing import TypeVar
 
 from hhd.node.control import ControlService
-from hhd.node.handoff_ports import Open
+from hhd.node.handoff.ports import Open
 from hhd.node.lanes import Lane
 
 T = TypeVar("T")

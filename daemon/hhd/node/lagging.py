@@ -7,7 +7,7 @@ from dataclasses import dataclass
 
 from hhd.node import listing
 from hhd.node.answers.syncing import Flow, Limited
-from hhd.node.syncing_talk import Counted
+from hhd.node.sync.talk import Counted
 from hhd.store.errors import DamagedStoreError, MissingError
 from hhd.store.store import Store
 from hhd_protocol.crypto import device_text

@@ -14,8 +14,10 @@ from pathlib import Path
 from hhd.base import passing
 from hhd.base.errors import RefusedError
 from hhd.identity.key import Identity
-from hhd.node import handing_on, handoff_journal, programs, sealed_file, sessions
-from hhd.node.handing_on import NotYetError
+from hhd.node import programs, sealed_file, sessions
+from hhd.node.handoff import handing_on
+from hhd.node.handoff import journal as handoff_journal
+from hhd.node.handoff.handing_on import NotYetError
 from hhd.node.members import Member, members
 from hhd.node.moment import Moment
 from hhd.node.refused import short
@@ -77,7 +79,9 @@ def _recapture(store: Store, me: Identity, session: SessionId) -> None:
 
 def insist(store: Store, me: Identity, session: SessionId, to: DeviceId) -> None:
     """Raise RefusedError where `session` cannot be released to `to` from here, whether it runs or is paused."""
-    from hhd.node import handoff_admission, handoff_steps, syncing_wishes
+    from hhd.node.handoff import admission as handoff_admission
+    from hhd.node.handoff import steps as handoff_steps
+    from hhd.node.sync import wishes as syncing_wishes
 
     owner = sessions.view(store, me, session).owner
     if to == me.id and owner != me.id:
@@ -198,7 +202,8 @@ def receive(store: Store, me: Identity, bundle: Bundle, by: DeviceId, path: Path
 
 def arrived(store: Store, me: Identity, grant: Grant) -> tuple[str, str, tuple[str, ...]]:
     """Have the files of what was taken appear, as `bringing.told`, and note it: a person begins it, and no daemon."""
-    from hhd.node import bringing, handoff_steps
+    from hhd.node import bringing
+    from hhd.node.handoff import steps as handoff_steps
 
     assert grant.transfer is not None
     folder, instead, notes = bringing.told(store, me, grant.session)

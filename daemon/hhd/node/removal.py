@@ -15,10 +15,11 @@ from dataclasses import dataclass, replace
 
 from hhd.base.errors import RefusedError
 from hhd.identity.key import Identity
-from hhd.node import findings, handoff_journal, here, registry
+from hhd.node import findings, here, registry
 from hhd.node.answers.removal import Removal
 from hhd.node.devices import Devices
 from hhd.node.doors import Doors
+from hhd.node.handoff import journal as handoff_journal
 from hhd.node.lineages import Lineage
 from hhd.node.listing import Listed
 from hhd.node.members import members

@@ -12,17 +12,18 @@ from typing import TYPE_CHECKING
 from hhd.base import log
 from hhd.base.errors import RefusedError, UsageError, UserError
 from hhd.base.text import visible
-from hhd.node import held_back, pair
+from hhd.node import pair
 from hhd.node.answers.decided import Decided, Uncertain
 from hhd.node.answers.driven import Begun, Counted, Heard, Rested
 from hhd.node.attached_stream import events_for
 from hhd.node.control import ControlService
 from hhd.node.going import WORDS_WAITING_CHARS_MAX, WORDS_WAITING_MAX, Going, Word
+from hhd.node.handoff import held_back
 from hhd.node.listed import Listed
 from hhd.node.listed import State as ListedState
 from hhd.node.live import named
 from hhd.node.naming import ID_SHOWN
-from hhd.node.relay_ports import Home
+from hhd.node.relay.ports import Home
 from hhd.node.service import Verb
 from hhd.node.standing_now import standing_now
 from hhd_protocol import live

@@ -7,10 +7,11 @@ from hashlib import sha256
 
 from hhd.base.errors import RefusedError
 from hhd.identity.key import Identity
-from hhd.node import bringing, foreign, handoff_journal, here, listing, naming, turning
+from hhd.node import bringing, foreign, here, listing, naming, turning
 from hhd.node.answers.takeover import Doubt, Takeable, TakenOver
 from hhd.node.devices import Devices
 from hhd.node.doors import Doors
+from hhd.node.handoff import journal as handoff_journal
 from hhd.node.listed import Listed
 from hhd.node.moment import Moment
 from hhd.node.owing import judge_kinds

@@ -2,11 +2,14 @@
 
 from __future__ import annotations
 
-from hhd.node import asked_notes, handoff_journal, handoff_notes, handoff_steps, listing
+from hhd.node import asked_notes, listing
 from hhd.node.answers.transferred import Transferred
 from hhd.node.asked_notes import AskedNote
 from hhd.node.devices import Devices
-from hhd.node.handoff_words import GONE, REMOVED
+from hhd.node.handoff import journal as handoff_journal
+from hhd.node.handoff import notes as handoff_notes
+from hhd.node.handoff import steps as handoff_steps
+from hhd.node.handoff.words import GONE, REMOVED
 from hhd.node.refused import short
 from hhd.store.store import Store
 from hhd_protocol.crypto import device_text

@@ -17,7 +17,7 @@ from hhd.node.answers.made import Exported, Exporting
 from hhd.node.control import ControlService
 from hhd.node.lanes import Lanes
 from hhd.node.listed import Overview
-from hhd.node.relay_ports import Elsewhere
+from hhd.node.relay.ports import Elsewhere
 from hhd.node.remote import CHANGING, DECIDING, LOOKING, STREAMS, Remote
 from hhd.node.service import Verb
 from hhd_protocol.codec import Value
@@ -29,7 +29,7 @@ EXPORTS_MAX = 4
 """Exports under way: each lies in memory whole."""
 
 if TYPE_CHECKING:
-    from hhd.node.relay_listing import Told
+    from hhd.node.relay.listing import Told
 
 T = TypeVar("T")
 Open = Callable[[], AbstractContextManager[ControlService]]
@@ -89,7 +89,7 @@ class Verbs:
 
     async def _transcript(self, name: str, head: str | None = None) -> AsyncIterator[bytes]:
         if head is None and self.elsewhere is not None and (told := await self._told()) is not None:
-            from hhd.node import relay_listing
+            from hhd.node.relay import listing as relay_listing
 
             async for part in relay_listing.transcript(self.elsewhere, told.shown(name).session):
                 yield part

@@ -16,15 +16,16 @@ from pathlib import Path
 
 from hhd.base import config, log
 from hhd.base.errors import Exit, UserError
-from hhd.node import handed, held_back, listing, pair, resting, should_run
+from hhd.node import handed, listing, pair, resting, should_run
 from hhd.node.control import ControlService
 from hhd.node.forks import Forks, Worker
 from hhd.node.going import Going
+from hhd.node.handoff import held_back
 from hhd.node.lanes import Lanes
 from hhd.node.lives import PATIENCE_AFTER_START_SECONDS, PATIENCE_SECONDS, Lives
 from hhd.node.naming import ID_SHOWN
 from hhd.node.recapturing import Recapturing
-from hhd.node.relay_ports import Elsewhere
+from hhd.node.relay.ports import Elsewhere
 from hhd.node.service import Verb
 from hhd.node.should_run import Note
 from hhd.node.spares import Spares

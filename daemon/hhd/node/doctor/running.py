@@ -54,7 +54,7 @@ def clocks(link: Link) -> Finding:
     compared = {one.name or one.device[:9]: one.ahead_ms for one in found if one.ahead_ms is not None}
     apart = {name: ahead for name, ahead in compared.items() if abs(ahead) > CLOCK_APART_MS}
     if apart:
-        from hhd.node.relay_homes import span
+        from hhd.node.relay.homes import span
 
         said = [f"{name}'s clock is {span(abs(ahead))} {_to_here(ahead)} this one." for name, ahead in apart.items()]
         return warn(

@@ -1,0 +1,501 @@
+"""The part of the daemon that syncs: the engine in a thread of its own, its messages over the links to other devices.
+
+    await syncing.wait_synced(session, device)     all that is here now is durable there
+    syncing.acknowledged(session)                  who has which checkpoint of it, content and all
+
+Each side opens two channels of a link and sends on those; it hears on the ones that the peer opened. What is said on
+"sync" goes first; content goes on "pages", a part at a time, as fast as the link takes it.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import contextlib
+import logging
+import time
+from collections import Counter
+from collections.abc import Callable, Iterator, Sequence
+
+from hhd.base.errors import UserError
+from hhd.identity.key import Identity
+from hhd.node import around, should_run
+from hhd.node.lanes import Lane
+from hhd.node.service import Verb
+from hhd.node.sync.engine import NOTED_IN_TURN, Engine
+from hhd.node.sync.out import Out
+from hhd.node.sync.ports import Members, Peering, Running
+from hhd.node.sync.verbs import SyncingVerbs
+from hhd.node.sync.ways import Way
+from hhd.node.sync.wishes import Wishes
+from hhd.store.store import Store
+from hhd.transports.link import Channel, Link, LinkError
+from hhd_protocol.crypto import device_text
+from hhd_protocol.errors import FormatError
+from hhd_protocol.ids import CheckpointId, DeviceId, Incarnation, SessionId
+from hhd_protocol.sync.links import Links, Stamp
+
+log = logging.getLogger("hhd.sync")
+
+SYNC, PAGES = "sync", "pages"
+REST_SECONDS = 4.0
+"""Without work for so long, the store is let go of."""
+FOLD_SECONDS = 0.3
+"""Without work for so long, a log that became long while content came is folded."""
+LOOK_SECONDS = 2.0
+"""How often it is looked whether another process wrote to the store; a step of a session here is told at once, and what
+a person has the daemon do is looked for at once."""
+LOOK_SHARE = 20
+"""Of its own time, a look takes at most the twentieth part."""
+LINK_AGAIN_SECONDS = 1.0
+"""After the store could not be read when a link began, it is tried again."""
+NOTE_SECONDS = 2.0
+"""How often what was learnt of other devices is written down for lists: a crash takes no more than that of it."""
+TOGETHER_MAX, TOGETHER_BYTES = 64, 512 * 1024
+"""Messages of one peer that came and are taken together, at most; beyond a first one that may have a megabyte."""
+PACE_SECONDS = 0.1
+"""A session that is at work makes a step every few milliseconds. The first is told at once, and what follows so soon
+after that it was told of goes together: each message takes time of the core that the session works on."""
+COALESCE_SECONDS = 30.0
+"""How long content waits on battery or a metered network: then it goes together."""
+
+
+class Syncing:
+    """See above. `frugal`: asked whether content is to be coalesced now, and why."""
+
+    def __init__(
+        self,
+        *,
+        me: Identity,
+        peers: Peering,
+        roll: Members,
+        workers: Running,
+        opened: Callable[[], Store],
+        random: Callable[[int], bytes],
+        frugal: Callable[[], str] = lambda: "",
+        session_bytes_max: int | None = None,
+    ) -> None:
+        self._peers, self._members, self._workers, self._me = peers, roll, workers, me
+        self._frugal = frugal
+        self._lane = Lane("sync")
+        self._wishes = Wishes(me.id)
+        self._engine = Engine(
+            opened,
+            me,
+            now_ms=around.now_ms,
+            incarnation=Incarnation(random(16)),
+            screen=self._wishes,
+            session_bytes_max=session_bytes_max,
+        )
+        self._links: Links[Way] = Links()
+        self._answered: set[DeviceId] = set()
+        self._alone: set[SessionId] = set()
+        self._woke_ms = around.now_ms()
+        self._clocks = around.clocks()
+        self._noticed: dict[SessionId, None] = {}
+        self._paced: dict[SessionId, float] = {}
+        """When a session that is at work may be told of again, by the monotonic clock."""
+        self._stir = asyncio.Event()
+        self._ready = asyncio.Event()
+        self._attended = asyncio.Event()
+        """Set when a link is attended to, and another one in its place."""
+        self._news = asyncio.Condition()
+        self.paused = ""
+        """Why no content is taken, where its person said so."""
+        self._seen_ms: dict[DeviceId, int] = {}
+        self._worked = time.monotonic()
+        self._looked, self._look_cost, self._looks_soon = time.monotonic(), 0.0, False
+        self._noted = time.monotonic()
+        self._waited_for: Counter[DeviceId] = Counter()
+        """Devices that somebody waits for to have all of a session."""
+        self.trouble = ""
+        self.wished: list[Callable[[], None]] = []
+        """Called when a wish was written into the shared document."""
+        self.heard_from: list[Callable[[], None]] = []
+        """Called when another device has answered what it knows, since this one or that one woke."""
+        self.fenced: list[Callable[[SessionId], None]] = []
+        """Called with each session that this device may not advance any more, by what a peer said."""
+        self.asked = SyncingVerbs(self, me=me, engine=self._engine, lane=self._lane, wishes=self._wishes, frugal=frugal)
+        """What a person may ask of it."""
+        peers.serve(SYNC, self._hear)
+        peers.serve(PAGES, self._hear)
+        peers.on_linked(self._attend)
+        roll.on_change(self._regroup)
+        workers.on_step.append(self._step)
+        workers.on_person.append(self._person)
+
+    # As a part
+
+    def verbs(self) -> dict[str, Verb]:
+        """As `hhd.app.syncing` asks them."""
+        return self.asked.table()
+
+    async def run(self) -> None:
+        """Look at the store, then carry on."""
+        with contextlib.suppress(
+            UserError
+        ):  # What runs when a daemon starts goes on by itself: nobody asked for it now.
+            self._alone = {one.session for one in await self._lane.do(lambda: should_run.noted(self._engine.store))}
+        self._say_around()
+        try:
+            await self._open()
+            while True:
+                with contextlib.suppress(TimeoutError):
+                    async with asyncio.timeout(self._until()):
+                        await self._stir.wait()
+                self._stir.clear()
+                await self._turn()
+        finally:
+            around.remove()
+            await asyncio.shield(self._rest())
+            self._lane.close()
+
+    async def _rest(self) -> None:
+        try:
+            await self._lane.do(self._engine.rest)
+        except UserError as error:  # What was to be kept for a quicker start is made again.
+            log.warning("what sync knows was not kept: %s", error)
+
+    async def stop(self) -> None:
+        """What was noticed goes out; what is under way is asked for again when the daemon is back."""
+        with contextlib.suppress(TimeoutError):
+            async with asyncio.timeout(2.0):
+                self._paced.clear()
+                await self._turn()
+
+    async def _open(self) -> None:
+        while True:
+            try:
+                self._carry(*await self._lane.do(lambda: self._stamped(self._engine.open)))
+                self._ready.set()
+                self.trouble = ""
+                return
+            except UserError as error:
+                self.trouble = f"Nothing is synced: {error}"
+                log.warning("nothing is synced: %s", error)
+                await asyncio.sleep(30.0)
+
+    def _until(self) -> float:
+        """How long to wait for something to happen, in seconds."""
+        waits = [LOOK_SECONDS, *self._paced_waits()]
+        if self._looks_soon:
+            waits.append(self._looked + self._look_cost - time.monotonic())
+        deadline = self._engine.deadline_ms()
+        if deadline is not None:
+            waits.append(max(0.0, (deadline - around.now_ms()) / 1000))
+        return max(0.02, min(waits))
+
+    def _paced_waits(self) -> Iterator[float]:
+        """How long sessions that were noticed wait until they are told of."""
+        now = time.monotonic()
+        return (self._paced.get(session, now) - now for session in self._noticed)
+
+    async def _turn(self) -> None:
+        """What has become due."""
+        now = around.clocks()
+        if now.slept_since(self._clocks):
+            self._answered.clear()
+            self._woke_ms = around.now_ms()
+            self._alone = set(self._workers.running())
+            self._say_around()
+            wake = self._links.woke()
+            await self.act(lambda: self._woken(wake))
+        self._clocks = now
+        self._coalesce()
+        await self._tell_noticed()
+        due = self._engine.deadline_ms()
+        if due is not None and around.now_ms() >= due:
+            await self.act(self._engine.ticked)
+        apart = self._look_cost if self._looks_soon else max(LOOK_SECONDS, LOOK_SHARE * self._look_cost)
+        if time.monotonic() - self._looked > apart:
+            await self._look()
+        if time.monotonic() - self._noted > NOTE_SECONDS and self._engine.freshness.waits:
+            await self._note()
+        if self._engine.folds_due and time.monotonic() - self._worked > FOLD_SECONDS:
+            with contextlib.suppress(UserError):  # Whoever commits next folds it.
+                await self._lane.do(self._engine.fold)
+        if time.monotonic() - self._worked > REST_SECONDS:
+            await self._rest()
+
+    async def _tell_noticed(self) -> None:
+        """Tell of the sessions that were noticed, but for those that were told of a moment ago."""
+        now = time.monotonic()
+        self._paced = {session: until for session, until in self._paced.items() if until > now}
+        for session in [one for one in self._noticed if one not in self._paced]:
+            self._paced[session] = now + PACE_SECONDS
+            await self._tell_of(session)
+
+    async def _tell_of(self, session: SessionId) -> None:
+        self._noticed.pop(session, None)
+        await self.act(lambda: self._engine.noticed(session))
+
+    def _woken(self, wake: int) -> Out:
+        out = self._engine.woke()
+        self._links.wakes(wake)
+        return out
+
+    async def _look(self) -> None:
+        """Whether another process wrote to the store."""
+        self._looked = begin = time.monotonic()
+        self._looks_soon = False
+        if self._engine.at_work:
+            await self.act(self._engine.let_go)
+        if await self._lane.do(self._wishes.is_current) and not self.paused:
+            return
+        worked = self._worked
+        try:
+            every = await self._lane.do(self._engine.to_look_at)
+        except UserError as error:
+            self._note_trouble(str(error))
+            return
+        for some in every:
+            await self.act(lambda some=some: self._engine.looked(some))  # type: ignore[misc]
+        await self.act(self._engine.rescreened)
+        await self.act(self._engine.piled)
+        self._worked = worked  # Looking is no work: the store may rest.
+        self._look_cost = time.monotonic() - begin
+
+    async def _note(self) -> None:
+        """Write down for lists what was learnt of other devices."""
+        self._noted = time.monotonic()
+        with contextlib.suppress(UserError):  # Nothing rests on it, and it is tried again.
+            for _ in range(NOTED_IN_TURN):
+                await self._lane.do(lambda: self._engine.note_freshness(times=1))
+                if not self._engine.freshness.waits:
+                    break
+
+    # What happens elsewhere
+
+    def look_soon(self) -> None:
+        """Something was done here for a person, and may have written to the store: a takeover is not kept waiting."""
+        self._looks_soon = True
+        self._stir.set()
+
+    def _step(self, session: SessionId) -> None:
+        self._noticed[session] = None
+        self._stir.set()
+
+    def _person(self, session: SessionId) -> None:
+        """A person is at a session here."""
+        if session in self._alone:
+            self._alone.discard(session)
+            self._say_around()
+
+    def _regroup(self) -> None:
+        if self._ready.is_set():
+            asyncio.get_running_loop().create_task(self._regrouped())
+
+    async def _regrouped(self) -> None:
+        await self.act(self._engine.regrouped)
+
+    # Links
+
+    async def _attend(self, link: Link) -> None:
+        """Live with a link: say what there is to say, and send what was asked for."""
+        await self._ready.wait()
+        peer = link.peer
+        full = [self._members.is_full(one) for one in (self._me.id, peer)]
+        stores = [self._members.only_stores(one) for one in (self._me.id, peer)]
+        sealed = any(stores) and any(full)
+        if not sealed and not all(full):
+            return
+        way = Way(link=link)
+        self._links.begin(peer, way)
+        self._attended.set()
+        self._attended = asyncio.Event()
+        try:
+            self._say_around()
+            while self._links.current(peer) is way and not await self.act(lambda: self._begun(way, sealed=sealed)):
+                await asyncio.sleep(LINK_AGAIN_SECONDS)
+            sync = await link.open(SYNC, urgent=True)
+            pages = await link.open(PAGES)
+            async with asyncio.TaskGroup() as tasks:
+                tasks.create_task(way.say(sync))
+                tasks.create_task(way.send_content(pages, lambda: self._next_part(way)))
+        except* LinkError:
+            pass
+        finally:
+            if self._links.end(peer, way):
+                self._answered.discard(peer)
+                self._say_around()
+                await asyncio.shield(self.act(lambda: self._ended(way)))
+
+    def _begun(self, way: Way, *, sealed: bool) -> Out:
+        out = self._engine.linked(way.link.peer, sealed=sealed)
+        self._links.told(way.link.peer, way)
+        return out
+
+    def _ended(self, way: Way) -> Out:
+        return self._engine.lost(way.link.peer) if self._links.ended(way.link.peer, way) else Out()
+
+    async def _next_part(self, way: Way) -> bytes | None:
+        peer = way.link.peer
+        try:
+            raw = await self._lane.do(lambda: self._engine.next_part(peer) if self._links.hears(peer, way) else None)
+        except UserError as error:  # The peer asks again, or another one.
+            log.warning("content could not be read: %s", error)
+            return None
+        if raw is not None:
+            self._worked = time.monotonic()
+        return raw
+
+    async def _hear(self, channel: Channel, link: Link) -> None:
+        """Take what a peer says on one of its channels."""
+        await self._ready.wait()
+        while (raw := await channel.receive()) is not None:
+            way = await self._way_of(link)
+            way.heard = time.monotonic()
+            raws = [raw, *_here_already(channel, TOGETHER_MAX - 1, TOGETHER_BYTES - len(raw))]
+            await self.act(lambda raws=raws, way=way: self._heard(way, raws))  # type: ignore[misc]
+
+    async def _way_of(self, link: Link) -> Way:
+        """Return the way of a link: its first word may be here before this side attends to it."""
+        while (way := self._links.current(link.peer)) is None or way.link is not link:
+            if not (self._members.is_full(link.peer) or self._members.only_stores(link.peer)):
+                raise FormatError("a device that may not have anything of sessions says something of them")
+            await self._attended.wait()  # Where it never comes, another link has taken its place, and it ends.
+        return way
+
+    def _heard(self, way: Way, raws: Sequence[bytes]) -> Out:
+        """Take messages; what came over a link that another one has replaced is no answer to what is asked now."""
+        return self._engine.heard(way.link.peer, *raws) if self._links.hears(way.link.peer, way) else Out()
+
+    # The engine
+
+    async def act(self, act: Callable[[], Out]) -> bool:
+        """Have the engine do something, and do what comes of it, also where who asked for it is cancelled meanwhile.
+
+        What the store cannot do now costs this and nothing else: what was to be told is found when it is looked at
+        again, and what came is asked for in the next round. Returns False then.
+        """
+        self._worked = time.monotonic()
+        acting = self._lane.begin(lambda: self._stamped(act))
+        try:
+            await asyncio.shield(acting)
+        except asyncio.CancelledError:
+            acting.add_done_callback(self._acted)
+            raise
+        except UserError:
+            pass  # As below.
+        return self._acted(acting)
+
+    def _stamped(self, act: Callable[[], Out]) -> tuple[Out, Stamp[Way]]:
+        out = act()
+        return out, self._links.stamp()
+
+    def _acted(self, acting: asyncio.Future[tuple[Out, Stamp[Way]]]) -> bool:
+        if acting.cancelled():
+            return False  # The daemon ends.
+        error = acting.exception()
+        if isinstance(error, UserError):
+            self._note_trouble(str(error))
+            return False
+        if error is not None:
+            raise error
+        out, stamp = acting.result()
+        self._note_trouble(out.trouble)
+        self._carry(out, stamp)
+        return True
+
+    def _note_trouble(self, why: str) -> None:
+        self.trouble = f"Something was not synced, and is tried again: {why}" if why else ""
+        if why:
+            log.warning("something was not synced: %s", why)
+
+    def _carry(self, out: Out, stamp: Stamp[Way]) -> None:
+        """Do what comes of a turn of the engine: on the links that it knew then, and as of the wake that it knew."""
+        for peer, raw in out.messages:
+            if (way := self._links.over(peer, stamp)) is not None:
+                way.messages.append(raw)
+                way.stir.set()
+        for peer in out.content:
+            way = self._links.over(peer, stamp)
+            if way is not None and (peer in self._waited_for or not self._coalescing()):
+                way.content.set()
+        for peer, why in out.cuts:
+            log.warning("the link to device %s is cut: %s", device_text(peer), why)
+            if (way := self._links.over(peer, stamp)) is not None:
+                way.link.cut(why)
+        if out.answered and self._links.is_awake(stamp):
+            self._answered |= out.answered
+            self._say_around()
+            for hear_answer in self.heard_from:
+                hear_answer()
+        for session in out.fenced:
+            self._workers.looked_again(session)
+            for hear in self.fenced:
+                hear(session)
+        if out.acknowledged or out.changed:
+            asyncio.get_running_loop().create_task(self._tell())
+
+    async def _tell(self) -> None:
+        async with self._news:
+            self._news.notify_all()
+
+    def _coalescing(self) -> bool:
+        return bool(self._frugal())
+
+    def _coalesce(self) -> None:
+        """Let content go, once in a while, or at once where nothing is to be spared."""
+        frugal = self._coalescing()
+        self._engine.coalesce(frugal)
+        for way in self._links.all().values():
+            if not frugal or time.monotonic() - way.since > COALESCE_SECONDS:
+                way.since = time.monotonic()
+                way.content.set()
+
+    def _say_around(self) -> None:
+        around.write(
+            around.Told(
+                woke_ms=self._woke_ms,
+                connected=frozenset(one for one in self._links.all() if self._members.is_full(one)),
+                answered=frozenset(self._answered & self._links.all().keys()),
+                alone=frozenset(self._alone),
+            )
+        )
+
+    # Questions of other parts
+
+    async def fresh(self, session: SessionId, device: DeviceId) -> bool:
+        """Whether everything that is here of a session is durable at `device`, as it said."""
+        await self._ready.wait()
+        if session in self._noticed:
+            await self._tell_of(session)
+        return await self._lane.do(lambda: self._engine.fresh(session, device))
+
+    async def wait_synced(self, session: SessionId, device: DeviceId, deadline: float | None = None) -> None:
+        """Return once all that is durable here of a session now is durable at `device`.
+
+        `deadline`: of the loop's clock; raises TimeoutError after it.
+        """
+        self._waited_for[device] += 1  # Who moves a session does not wait for content to go together.
+        try:
+            await self._wait_synced(session, device, deadline)
+        finally:
+            self._waited_for[device] -= 1
+            self._waited_for += Counter()  # Without those that nobody waits for.
+
+    async def _wait_synced(self, session: SessionId, device: DeviceId, deadline: float | None) -> None:
+        async with asyncio.timeout_at(deadline):
+            if (way := self._links.current(device)) is not None:
+                way.content.set()
+            await self.act(lambda: self._engine.noticed(session))
+            while not await self.fresh(session, device):
+                with contextlib.suppress(TimeoutError):
+                    async with asyncio.timeout(1.0), self._news:
+                        await self._news.wait()
+
+    def linked(self) -> frozenset[DeviceId]:
+        """Return the devices that there is a link to for syncing."""
+        return frozenset(self._links.all())
+
+    async def acknowledged(self, session: SessionId) -> dict[DeviceId, CheckpointId]:
+        """Return by device the newest checkpoint of a session that it has, content and all, as far as it said."""
+        await self._ready.wait()
+        return await self._lane.do(lambda: self._engine.acknowledged(session))
+
+
+def _here_already(channel: Channel, most: int, bytes_most: int) -> Iterator[bytes]:
+    """Yield messages that a peer sent and that wait to be taken."""
+    while most > 0 and bytes_most > 0 and (raw := channel.receive_more()) is not None:
+        most, bytes_most = most - 1, bytes_most - len(raw)
+        yield raw
