@@ -6,13 +6,14 @@ import errno
 import os
 import shutil
 from pathlib import Path
+from types import SimpleNamespace
 
 import pytest
 from tests.store.conftest import ALICE, SEED, Memory
 from tests.store.small import LIMITS, dice
 
 from hhd.store.check import Check
-from hhd.store.database import FILE, LOG_BYTES
+from hhd.store.database import FILE, LOG_BYTES, LOG_ROOM_BYTES
 from hhd.store.errors import DamagedStoreError
 from hhd.store.line import Line
 from hhd.store.repair import repair
@@ -129,5 +130,9 @@ def test_where_there_is_no_room_for_a_long_log_it_stays_as_it_is(store: Store, m
     store.database.lengthen_log()
     assert log.stat().st_size == size and store.rows.get("t", b"", b"k") == b"one"
     monkeypatch.undo()
+    with monkeypatch.context() as little:
+        little.setattr(shutil, "disk_usage", lambda _: SimpleNamespace(free=LOG_ROOM_BYTES - 1))
+        store.database.lengthen_log()
+        assert log.stat().st_size == size
     store.database.lengthen_log()
     assert log.stat().st_size == LOG_BYTES

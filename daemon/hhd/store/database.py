@@ -12,6 +12,7 @@ from __future__ import annotations
 
 import contextlib
 import os
+import shutil
 import sqlite3
 from collections.abc import Callable, Iterator
 from contextlib import AbstractContextManager
@@ -37,6 +38,8 @@ AUTOFOLD_PAGES = 1000
 
 LOG_BYTES = 4608 * 1024
 """What the log of so many pages takes, and that commit with it."""
+LOG_ROOM_BYTES = 16 * LOG_BYTES
+"""Free on the disk, for the log to take its length in advance."""
 
 _TALLY_BYTES = 16
 _TALLY_MAX = 1 << 48
@@ -252,11 +255,12 @@ class Database:
 
         A commit that makes a file longer waits for the journal of the file system, too, several times as long as one
         that writes over what is there; and the log begins anew whenever nobody has the store open. SQLite reads a log
-        up to the first frame that is not of its time. Where there is no room it stays as it is.
+        up to the first frame that is not of its time. Where there is little room it stays as it is: of a disk that is
+        nearly full it takes nothing in advance, so what does not fit any more is said where it is.
         """
         path = self.folder / f"{FILE}-wal"
         with contextlib.suppress(OSError):
-            if path.stat().st_size >= LOG_BYTES:
+            if path.stat().st_size >= LOG_BYTES or shutil.disk_usage(self.folder).free < LOG_ROOM_BYTES:
                 return
             with self.transaction():  # Nobody else writes to the log meanwhile.
                 log = os.open(path, os.O_WRONLY | os.O_CLOEXEC)
