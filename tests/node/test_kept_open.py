@@ -17,6 +17,7 @@ from hhd.node.lanes import Lane
 from hhd.node.members import members
 from hhd.store.errors import BusyError
 from hhd.store.store import Store
+from hhd_protocol.ids import EpochId
 from hhd_protocol.statements import Role
 
 
@@ -89,6 +90,23 @@ def test_what_another_process_writes_is_seen_by_one_that_is_kept(counted: Counte
             group.found("laptop", NOW)
             group.add(identity("desktop").public, "desktop", Role.FULL, NOW)
         assert await counted.kept.do(_members) == 2 and counted.count == 1
+
+    asyncio.run(go())
+
+
+def test_keys_that_another_process_takes_in_are_seen_by_one_that_is_kept(counted: Counted) -> None:
+    with Store.open(counted.folder, seed=counted.me.seed) as other, other.transaction():
+        family = other.families.create(EpochId(bytes(32))).id
+
+    def epochs(control: ControlService) -> int:
+        return len(control.store.families.get(family).epochs)
+
+    async def go() -> None:
+        counted.kept.keep()
+        assert await counted.kept.do(epochs) == 1
+        with Store.open(counted.folder, seed=counted.me.seed) as other:
+            other.families.begin_epoch(family, EpochId(bytes([1]) * 32))
+        assert await counted.kept.do(epochs) == 2 and counted.count == 1
 
     asyncio.run(go())
 

@@ -7,6 +7,7 @@ from unittest import mock
 
 from tests.node.stored import Laptop
 
+from hhd.node import moment
 from hhd.node.moment import STANDINGS_KEPT, Moment
 from hhd.node.step_log import StepLog
 from hhd.store.store import Store
@@ -29,4 +30,6 @@ def test_where_it_stood_is_read_once_for_a_checkpoint_and_another_one_says_its_o
         assert len({*said, *map(standing, others)}) == STANDINGS_KEPT + 1
         read = reads.call_count
         assert standing(head) == said[0] and reads.call_count == read + 1, "few are kept"
+        with mock.patch.object(moment, "STANDING_BYTES_KEPT", 0):
+            assert standing(others[0]) and standing(others[0]) and reads.call_count == read + 3, "no large one is"
     laptop.store.close()

@@ -117,6 +117,19 @@ def test_a_log_that_was_made_long_and_not_begun_is_no_damage(tmp_path: Path) -> 
         assert again.rows.get("t", b"", b"k") == b"one" and not Check(again).run().findings
 
 
+def test_where_another_process_writes_the_log_stays_as_it_is_and_nobody_waits(store: Store) -> None:
+    log = store.folder / f"{FILE}-wal"
+    store.rows.put("t", b"", b"k", b"one")
+    size = log.stat().st_size
+    with Store.open(store.folder, seed=SEED, limits=LIMITS) as other, other.transaction():
+        other.rows.put("t", b"", b"k", b"two")
+        store.database.lengthen_log()
+        assert log.stat().st_size == size
+    store.database.lengthen_log()
+    assert log.stat().st_size == LOG_BYTES and store.rows.get("t", b"", b"k") == b"two"
+    assert store.database.first("PRAGMA busy_timeout") == (15000,), "who writes waits as before"
+
+
 def test_where_there_is_no_room_for_a_long_log_it_stays_as_it_is(store: Store, monkeypatch: pytest.MonkeyPatch) -> None:
     store.rows.put("t", b"", b"k", b"one")
     log = store.folder / f"{FILE}-wal"

@@ -31,7 +31,11 @@ def part(me: Identity, peers: Peers, workers: Workers) -> Syncing:
         from hhd.store.store import Store
 
         opened = Store.open(store.store_folder(), seed=me.seed, limits=store.limits())
-        opened.database.lengthen_log()  # Where there is something to sync, a session is at work, here or elsewhere.
+        try:
+            opened.database.lengthen_log()  # Where there is something to sync, a session is at work, here or elsewhere.
+        except BaseException:
+            opened.close()  # One that stays open keeps a repair out.
+            raise
         return opened
 
     made = Syncing(

@@ -2,10 +2,10 @@
 
 Both are kept by the store and the session, and count only for the very revision that they were made from
 (`hhd.node.lineages.revision`) and the same members: whoever asks finds out the revision first, in one snapshot with
-what they read. A revision names the last statements by their ids, which are digests of all that they say, so nothing
-that was rolled back, removed or taken in by another process can pass for another. Where something came, only that is
-read; what is listed, and in which order, is read each time. Statements are values, and shared by
-all threads. What was judged of them grows when it is asked, so each thread has its own.
+what they read. A revision names the last statements by their ids, which are digests of all that they say, and how many
+blocks of them there are, so nothing that was removed or taken in by another process can pass for another. Where
+something came, only that is read; what is listed, and in which order, is read each time. Statements are values, and
+shared by all threads. What was judged of them grows when it is asked, so each thread has its own.
 """
 
 from __future__ import annotations

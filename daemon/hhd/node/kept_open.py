@@ -1,8 +1,8 @@
 """The store as one lane works with it, opened anew for each thing, or kept open while things follow upon one another.
 
 In the pause of a handoff a store would be opened five times at each side, a millisecond each, and would find out anew
-who is a member. A worker holds it open for as long as it runs, so nothing that others write is missed by one that is
-open; but nobody may hold it for long who is not at work with it, since its repair waits for that.
+who is a member. What others write meanwhile is seen: rows are looked up for the moment, keys are read anew for each
+thing. Nobody may hold it for long who is not at work with it, since its repair waits for that.
 """
 
 from __future__ import annotations
@@ -49,6 +49,7 @@ class KeptOpen:
                 with self._opened() as control:
                     return act(control)
             self._control = self._open.enter_context(self._opened())
+        self._control.store.families.reread()  # Keys that came meanwhile, by another connection.
         try:
             return act(self._control)
         except BaseException:

@@ -86,7 +86,7 @@ def lineage_of(
         facts |= {one.id: one for one in group.revocations(session)}
     roles = {device: member.role for device, member in members.items()}
     known = Known(session=StatementId(session), members=roles, statements=facts, kinds={} if kinds is None else kinds)
-    if kinds is None:
+    if kinds is None and len(read.signed) <= judged.STATEMENTS_MAX:
         judged.keep_known(store, session, read, known)
     return Lineage(session=session, signed=read.signed, known=known)
 

@@ -31,6 +31,9 @@ STANDINGS_KEPT = 8
 """Where sessions stood at checkpoints that were read: a handoff asks at each side three times, and each time the whole
 memory would be read for it."""
 
+STANDING_BYTES_KEPT = 64 * 1024
+"""Of the request and the reply that one of them holds: a larger one is read each time."""
+
 _STANDING: OrderedDict[CheckpointId, Standing] = OrderedDict()
 """By the id of the checkpoint, a digest of all that it names: it means the same in whichever store."""
 
@@ -93,7 +96,8 @@ class Moment:
             checks=record.checks,
             steps=record.steps,
         )
-        _STANDING[self.checkpoint.id] = found
+        if _bytes_of(found) <= STANDING_BYTES_KEPT:
+            _STANDING[self.checkpoint.id] = found
         if len(_STANDING) > STANDINGS_KEPT:
             with contextlib.suppress(KeyError):  # Another thread may have been quicker.
                 _STANDING.popitem(last=False)
@@ -139,3 +143,8 @@ class Moment:
 
     def _oldest_first(self) -> list[StepRecord]:
         return list(self._log.records())[::-1]
+
+
+def _bytes_of(standing: Standing) -> int:
+    live = standing.journal.live
+    return len(standing.args) + (0 if live is None else len(live.request) + len(live.reply or b""))

@@ -19,6 +19,7 @@ from contextlib import AbstractContextManager
 from pathlib import Path
 
 from hhd.base import files
+from hhd.base.errors import UserError
 from hhd.store import locks
 from hhd.store.errors import BusyError, DamagedStoreError, FullStoreError, NewerStoreError
 
@@ -256,10 +257,11 @@ class Database:
         A commit that makes a file longer waits for the journal of the file system, too, several times as long as one
         that writes over what is there; and the log begins anew whenever nobody has the store open. SQLite reads a log
         up to the first frame that is not of its time. Where there is little room it stays as it is: of a disk that is
-        nearly full it takes nothing in advance, so what does not fit any more is said where it is.
+        nearly full it takes nothing in advance, so what does not fit any more is said where it is. So it does where
+        somebody else writes now: nobody waits for this.
         """
         path = self.folder / f"{FILE}-wal"
-        with contextlib.suppress(OSError):
+        with contextlib.suppress(OSError, UserError), self._not_waiting():
             if path.stat().st_size >= LOG_BYTES or shutil.disk_usage(self.folder).free < LOG_ROOM_BYTES:
                 return
             with self.transaction():  # Nobody else writes to the log meanwhile.
@@ -273,6 +275,15 @@ class Database:
                         raise
                 finally:
                     os.close(log)
+
+    @contextlib.contextmanager
+    def _not_waiting(self) -> Iterator[None]:
+        """While it lasts, who writes is not waited for: BusyError is raised at once."""
+        self._connection.execute("PRAGMA busy_timeout=0").fetchall()
+        try:
+            yield
+        finally:
+            self._connection.execute(f"PRAGMA busy_timeout={int(BUSY_SECONDS * 1000)}").fetchall()
 
     def fold_some(self) -> None:
         """Move the write-ahead log into the file, as far as nobody is in the way; waits for no one."""
