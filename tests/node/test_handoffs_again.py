@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+import contextlib
 import threading
 from collections.abc import Iterator
 from pathlib import Path
@@ -10,21 +11,22 @@ from unittest import mock
 
 import pytest
 from tests.e2e.lab import call, needs_agent, says, text
-from tests.node.handing import house, until
+from tests.node.handing import Site, house, until
 from tests.node.test_run import GLOB
 from tests.node.two import Device, devices
 
 from hhd.base.errors import RefusedError
-from hhd.node import sessions
+from hhd.node import bringing, here, sessions, should_run
 from hhd.node.ended import End
 from hhd.node.handoff import admission as handoff_admission
 from hhd.node.handoff import again as handoff_again
 from hhd.node.handoff import journal as handoff_journal
+from hhd.node.handoff import notes as handoff_notes
 from hhd.node.handoff import steps as handoff_steps
 from hhd.node.handoff.again import Again
 from hhd.node.handoff.going import Going
 from hhd_protocol.handoff import AnyAside, AnyMessage, Begun, Offer, Stage, Took
-from hhd_protocol.ids import DeviceId, SessionId
+from hhd_protocol.ids import DeviceId, SessionId, StatementId, TransferId
 
 pytestmark = needs_agent
 
@@ -82,6 +84,57 @@ async def _killed_once_taken(two: list[Device], session: SessionId, seconds: flo
 def test_a_session_that_was_taken_and_not_begun_is_begun_by_the_next_daemon_alone(two: list[Device]) -> None:
     session = waiting(two[0])
     assert asyncio.run(_killed_once_taken(two, session, 60)) == [session]
+
+
+def test_a_session_that_was_let_run_before_the_daemon_was_killed_keeps_its_folder_and_what_it_wrote_there(
+    two: list[Device], tmp_path: Path
+) -> None:
+    """Its files, its folder and that it should run are durable together; that it was begun is noted later."""
+    desktop, session, folder = two[1], waiting(two[0]), tmp_path / "project"
+    folder.mkdir()
+    here.note(desktop.store, session, here.Note(place=None, folder=folder))
+
+    async def at_work(site: Site, _: SessionId) -> None:
+        if site.started == [session] and not (folder / "made").exists():
+            assert (folder / "notes").read_text() == "of the laptop\n"
+            (folder / "made").write_text("by the session\n")
+            (folder / "notes").write_text("of the session\n")
+            await asyncio.Event().wait()
+
+    async def go() -> None:
+        async with house(two) as home:
+            home.on_start = at_work
+            moving = asyncio.create_task(home.sites["laptop"].transfer(session, "desktop"))
+            await until((folder / "made").exists)
+            await home.kill("desktop")
+            moving.cancel()
+            await home.kill("laptop")
+            (record,) = handoff_journal.unfinished(desktop.store)
+            assert not handoff_steps.is_opened(desktop.store, record.transfer)
+            assert [one.session for one in should_run.noted(desktop.store)] == [session], "a daemon that starts runs it"
+            again = await home.up("desktop")
+            await until(lambda: handoff_steps.is_opened(desktop.store, record.transfer))
+            assert again.started == [session] and again.folder(session) == folder
+            assert handoff_notes.of(desktop.store, record.transfer) == ()
+            assert sorted(one.name for one in folder.iterdir() if one.name != ".git") == ["made", "notes"]
+            assert (folder / "notes").read_text() == "of the session\n"
+
+    asyncio.run(go())
+
+
+@pytest.mark.parametrize("came", [None, RefusedError("There is no room.")], ids=["it has none", "they cannot appear"])
+def test_files_that_did_not_appear_before_a_session_was_let_run_do_not_appear_under_it(
+    two: list[Device], came: RefusedError | None
+) -> None:
+    desktop, session, transfer = two[1], SessionId(StatementId(b"s" * 32)), TransferId(b"t" * 16)
+    with mock.patch.object(bringing, "bring", side_effect=[came, came]) as brought:
+        for _ in "before", "after a crash":
+            with contextlib.suppress(RefusedError):
+                assert handoff_steps.bring(desktop.store, desktop.me, transfer, session, "") == (None, True)
+            assert brought.call_count == 1 and not handoff_steps.is_opened(desktop.store, transfer)
+            assert [one.session for one in should_run.noted(desktop.store)] == [session]
+        should_run.forget(desktop.store, session)
+        assert handoff_steps.bring(desktop.store, desktop.me, transfer, session, "") == (None, False), "it rests since"
 
 
 def test_what_was_begun_is_no_longer_on_its_way_though_its_source_has_not_heard(two: list[Device]) -> None:

@@ -147,7 +147,9 @@ class Acts:
         called, looked, readied = going.called, going.looked, self.rehearsal.taken(going)
         try:
             brought, noted = await self._ways.store(
-                lambda control: handoff_steps.bring(control.store, control.me, session, called, looked, readied)
+                lambda control: handoff_steps.bring(
+                    control.store, control.me, transfer, session, called, looked, readied
+                )
             )
             if brought is not None and brought.instead:
                 log.warn("handoff_files_elsewhere", session=session.hex(), transfer=transfer.hex())

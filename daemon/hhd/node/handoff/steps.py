@@ -52,6 +52,8 @@ if TYPE_CHECKING:
     from hhd.node.workspace_answers import Applied
 
 _OPENED = b"opened"
+_BROUGHT, _BEGUN = b"\x00", b"\x01"
+"""What a row of these says: the files are here and the session should run; it was begun, and its source was told."""
 
 
 def offer_to(
@@ -331,13 +333,13 @@ def _following(statements: object, token: StatementId, before: StatementId) -> O
 
 def is_opened(store: Store, transfer: TransferId) -> bool:
     """Whether the files of a session that was taken are here, and it was begun: not to be done twice."""
-    return store.rows.get("handoff", _OPENED, transfer) is not None
+    return store.rows.get("handoff", _OPENED, transfer) == _BEGUN
 
 
 def opened(store: Store, transfer: TransferId, session: SessionId, peer: DeviceId, notes: Sequence[str]) -> None:
     """Note that, and what is otherwise than it was at `peer`, or could not be done."""
     with store.transaction():
-        store.rows.put("handoff", _OPENED, transfer, b"\x01")
+        store.rows.put("handoff", _OPENED, transfer, _BEGUN)
         handoff_notes.keep(store, transfer, session, peer, notes)
 
 
@@ -360,23 +362,39 @@ def ready(
 def bring(
     store: Store,
     me: Identity,
+    transfer: TransferId,
     session: SessionId,
     called: str,
     looked: Looked | None = None,
     readied: Readied | None = None,
 ) -> tuple[Applied | None, bool]:
-    """As `bringing.bring`; and note, in the same transaction, that it should run here: False where that was not."""
+    """As `bringing.bring`; and note, in the same transaction, that it should run here: False where that was not.
+
+    Once only for a handoff, whatever came of it: after a crash its session is at work in the folder again already, and
+    files that appear under it would be written over what it wrote, or put its folder elsewhere.
+    """
     from hhd.node import bringing  # With all of workspace: most that a daemon does has no use for it.
 
+    if store.rows.get("handoff", _OPENED, transfer) is not None:
+        return None, any(one.session == session for one in should_run.noted(store))
     noted = False
 
     def run() -> None:
         nonlocal noted
+        store.rows.put("handoff", _OPENED, transfer, _BROUGHT)
         with contextlib.suppress(RefusedError):  # Too many run: who begins it hears of that, and says so.
             should_run.note(store, should_run.Note(session, None, None))
             noted = True
 
-    done = bringing.bring(store, me, session, called=called, looked=looked, readied=readied, then=run)
+    try:
+        done = bringing.bring(store, me, session, called=called, looked=looked, readied=readied, then=run)
+    except (UserError, OSError):
+        with store.transaction():
+            run()  # It is begun without them, and so it will be after a crash.
+        raise
+    if done is None:
+        with store.transaction():
+            run()
     return done, noted
 
 
