@@ -141,6 +141,7 @@ class Idle:
 
     def __init__(self) -> None:
         self.on_step: list[Callable[[SessionId], None]] = []
+        self.on_intent: list[Callable[[SessionId], None]] = []
         self.on_person: list[Callable[[SessionId], None]] = []
 
     def looked_again(self, session: SessionId) -> None:

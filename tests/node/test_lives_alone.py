@@ -14,7 +14,7 @@ from hhd.node import listing, should_run
 from hhd.node.forks import Worker
 from hhd.node.going import Going
 from hhd.node.lanes import Lanes
-from hhd.node.pair import FromWorker, Opened, Over, Start
+from hhd.node.pair import FromWorker, Opened, Over, Start, Stepped
 from hhd.node.run_verbs import RunVerbs
 from hhd.node.workbench import opened as workbench
 from hhd.node.workers import Workers
@@ -84,6 +84,19 @@ async def alone(workers: Workers, session: SessionId, process: Process) -> None:
     await until(lambda: going.worker is None)
     assert going.state is not None and going.state.name == "waiting" and "by itself" in going.state.sentence
     assert noted() == [session], "it should run still"
+
+
+def test_of_a_step_with_an_intent_is_told_before_and_of_another_one_as_ever(tmp_path: Any) -> None:
+    async def go(workers: Workers, session: SessionId, made: list[Process]) -> None:
+        told: list[str] = []
+        workers.on_step.append(lambda one: told.append("step") if one == session else None)
+        workers.on_intent.append(lambda one: told.append("intent") if one == session else None)
+        made[0].on_message(Stepped())
+        assert told == ["step"]
+        made[0].on_message(Stepped(intent=True))
+        assert told == ["step", "intent", "step"]
+
+    tried(go, tmp_path)
 
 
 def test_it_goes_on_when_another_device_answers_and_each_time_anew(tmp_path: Any) -> None:

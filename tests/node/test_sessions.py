@@ -95,6 +95,26 @@ def test_each_effect_is_asked_and_answered_on_the_line_and_only_what_may_not_be_
     assert [body.op for body in intents] == ["tool"], "glob may be run again; the command may not"
 
 
+def test_the_step_that_has_an_intent_is_told_apart_when_it_is_durable_and_before_what_it_is_of_begins(
+    laptop: Laptop,
+) -> None:
+    session = laptop.create()
+    told: list[tuple[bool, int, bool]] = []
+    with laptop.run(session) as run:
+
+        def saved() -> None:
+            kept = (type(one.body).__name__ for one in laptop.store.statements.all(session))
+            intents = sum(name == "IntentBody" for name in kept)
+            told.append((run.session.keeper.intended, intents, (laptop.repo / "runs").exists()))
+
+        run.session.on_saved = saved
+        run.go()
+    assert [one for one in told if one[0]] == [(True, 1, False)]
+    at = told.index((True, 1, False))
+    assert at > 3 and {one[1:] for one in told[:at]} == {(0, False)}
+    assert len(told) > at + 1 and {one[1:] for one in told[at + 1 :]} == {(1, True)}
+
+
 def test_one_process_at_a_time_advances_a_session(laptop: Laptop) -> None:
     session = laptop.create()
     with laptop.run(session), pytest.raises(BusyError, match="another process"):

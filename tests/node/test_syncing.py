@@ -5,6 +5,7 @@ from __future__ import annotations
 import asyncio
 import contextlib
 import os
+from collections.abc import Callable
 from pathlib import Path
 
 import pytest
@@ -14,6 +15,7 @@ from tests.store.conftest import Memory
 from tests.transports.devices import device_named
 
 from hhd.node import around, programs, sessions, should_run
+from hhd.node.signing import Pen
 from hhd.node.sync import engine as syncing_engine
 from hhd.node.sync import syncing
 from hhd.node.sync.out import Out
@@ -21,7 +23,8 @@ from hhd.node.sync.syncing import Syncing
 from hhd.store.errors import BusyError
 from hhd.store.store import Store
 from hhd.transports.link import Link
-from hhd_protocol.ids import SessionId, StatementId
+from hhd_protocol.bodies import IntentBody
+from hhd_protocol.ids import CheckpointId, SessionId, Sha256, StatementId
 
 
 def test_a_store_that_is_busy_is_said_and_what_was_missed_goes_over_later(tmp_path: Path) -> None:
@@ -232,6 +235,116 @@ def test_a_session_at_work_is_told_of_at_once_and_then_what_came_meanwhile_toget
         assert told[4:] == [third, third] and not part._noticed
         running.cancel()
         await asyncio.gather(running, return_exceptions=True)
+
+    asyncio.run(asyncio.wait_for(live(), 60))
+
+
+def test_an_intent_waits_for_nothing_while_a_plain_step_of_its_session_waits(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(syncing, "PACE_SECONDS", 3600.0)
+    monkeypatch.setattr(syncing, "LOOK_SECONDS", 3600.0)
+    grouped(tmp_path, "laptop", "desktop")
+
+    async def live() -> None:
+        parts = []
+        for name in ("laptop", "desktop"):
+            peers, workers = Peering(name), Idle()
+            part = Syncing(
+                me=device_named(name), peers=peers, roll=peers, workers=workers,
+                opened=lambda name=name: opened(tmp_path, name), random=os.urandom,
+            )  # fmt: skip
+            parts.append((part, peers, workers, asyncio.create_task(part.run())))
+            await part._ready.wait()
+        (laptop, near, workers, _), (_, far, _, _) = parts
+        listener = await far.transport.listen(far.keep)
+        target, port = device_named("desktop").id, listener.port  # type: ignore[attr-defined]
+        linked = asyncio.create_task(near.keep(await near.transport.dial("127.0.0.1", port, target)))
+        me = device_named("laptop")
+        with opened(tmp_path, "laptop") as store, opened(tmp_path, "desktop") as there:
+            args = programs.encode_args({"prompt": "go"})
+            session, other = (sessions.create(store, me, program="agent", args=args) for _ in range(2))
+            work = {one: Grown(store, me, one, Memory(10)) for one in (session, other)}
+
+            def step(one: SessionId, tell: list[Callable[[SessionId], None]]) -> CheckpointId:
+                made = work[one].step()
+                for hear in tell:
+                    hear(one)
+                return made
+
+            def begin(one: SessionId, tell: list[Callable[[SessionId], None]]) -> None:
+                doors = work[one].doors
+                assert doors is not None and doors.part.known.view.token is not None
+                with store.transaction():
+                    token = doors.part.known.view.token.id
+                    Pen(store, me, one, doors).intent(token=token, position=7, op="tool", request=Sha256(bytes(32)))
+                for hear in tell:
+                    hear(one)
+
+            async def until(found: Callable[[], bool]) -> None:
+                while not found():
+                    await asyncio.sleep(0.001)
+
+            def has(one: SessionId, made: StatementId) -> bool:
+                return there.statements.get(one, made) is not None
+
+            def begun(one: SessionId) -> bool:
+                return any(isinstance(signed.body, IntentBody) for signed in there.statements.all(one))
+
+            for one in work:
+                await laptop.wait_synced(one, target)
+            first = step(session, workers.on_step)
+            await until(lambda: has(session, first))
+            plain = step(session, workers.on_step)
+            apart = step(other, workers.on_step)
+            await until(lambda: has(other, apart))
+            assert not has(session, plain), "a plain step goes with what comes after it"
+            begin(session, workers.on_intent)
+            await until(lambda: begun(session))
+            assert has(session, plain) and not begun(other)
+            begin(other, [])
+            laptop.look_soon()  # As from time to time: nobody told of that one, and the session was told of just now.
+            await until(lambda: begun(other))
+        linked.cancel()
+        for *_, running in parts:
+            running.cancel()
+        await asyncio.gather(linked, *(one[3] for one in parts), return_exceptions=True)
+        await listener.close()
+
+    asyncio.run(asyncio.wait_for(live(), 60))
+
+
+def test_an_intent_does_not_wait_until_all_sessions_were_looked_at(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(syncing_engine, "LOOKED_AT_ONCE", 1)
+    grouped(tmp_path, "laptop")
+    peers, me, workers = Peering("laptop"), device_named("laptop"), Idle()
+    part = Syncing(
+        me=me, peers=peers, roll=peers, workers=workers, opened=lambda: opened(tmp_path, "laptop"), random=os.urandom,
+    )  # fmt: skip
+    done: list[str] = []
+    one = SessionId(StatementId(bytes(32)))
+
+    async def live() -> None:
+        loop = asyncio.get_running_loop()
+        await part._open()
+
+        def looked(_: object) -> Out:
+            done.append("looked")
+            if len(done) == 1:
+                loop.call_soon_threadsafe(workers.on_intent[0], one)
+            return Out()
+
+        monkeypatch.setattr(part._engine, "looked", looked)
+        monkeypatch.setattr(part._engine, "noticed", lambda _: done.append("told") or Out())
+        with opened(tmp_path, "laptop") as store:
+            for _ in range(3):
+                sessions.create(store, me, program="agent", args=programs.encode_args({"prompt": "go"}))
+        await part._look()
+        assert done == ["looked", "told", "looked", "looked"]
+        await part._rest()
+        part._lane.close()
 
     asyncio.run(asyncio.wait_for(live(), 60))
 

@@ -28,7 +28,7 @@ def face() -> tuple[_Face, End, SimpleNamespace]:
     end, standing = End(), SimpleNamespace(transcript_bytes=10)
     start = cast(pair.Start, SimpleNamespace(words=("first", "second"), answers=(), linger_ms=60_000))
     one = _Face(cast(pair.End, end), start, StopFlag())
-    session = SimpleNamespace(keeper=SimpleNamespace(standing=standing))
+    session = SimpleNamespace(keeper=SimpleNamespace(standing=standing, intended=False))
     one._run = cast(Any, SimpleNamespace(session=session, spent=Spend(calls=1, tokens=2)))
     one._told = 10
     return one, end, standing
@@ -58,6 +58,16 @@ def test_words_are_heard_once_the_step_that_holds_them_is_durable() -> None:
     end.said.clear()
     one._saved()
     assert pair.Heard(count=2) not in end.said and pair.Stepped() in end.said
+
+
+def test_a_step_with_an_intent_says_so_and_others_do_not() -> None:
+    one, end, _ = face()
+    one._saved()
+    assert pair.Stepped(intent=False) in end.said
+    end.said.clear()
+    cast(Any, one._run).session.keeper.intended = True
+    one._saved()
+    assert pair.Stepped(intent=True) in end.said
 
 
 def test_only_a_pause_for_a_handoff_looks_at_the_folder_with_what_commands_left_ended_before() -> None:

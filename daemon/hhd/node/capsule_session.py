@@ -51,6 +51,7 @@ class CapsuleKeeper:
     """Keeps a session in the capsule at `path` (see `hhd.node.keeper.Keeper`)."""
 
     incremental = False
+    intended = False
 
     def __init__(self, path: Path, *, module: bytes | None = None) -> None:
         """`module` is the wasm of a capsule that was made without it. Raises RefusedError, with nothing changed."""

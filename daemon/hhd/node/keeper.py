@@ -29,6 +29,8 @@ class Keeper(Protocol):
 
     incremental: bool
     """Whether a step wants to know which pages changed since the one before."""
+    intended: bool
+    """Whether the latest step that is durable has an intent: the effect begins now, and others should know of it."""
 
     @property
     def name(self) -> str:

@@ -49,7 +49,7 @@ class Lives:
         watching: Watching,
         linger_seconds: float,
         some: asyncio.Event,
-        stepped: Callable[[SessionId], None],
+        stepped: Callable[[SessionId, bool], None],
         environment_for: Callable[[SessionId], Mapping[str, str] | None],
     ) -> None:
         self._store, self._forks, self._spares, self._watching = store, forks, spares, watching
@@ -159,12 +159,12 @@ class Lives:
                 going.settle("", "")  # What was asked before, it asks again, unless it was decided meanwhile.
                 if going.opened is not None and not going.opened.done():
                     going.opened.set_result(message)
-            case pair.Stepped():
+            case pair.Stepped(intent=intent):
                 going.answer = None
                 if going.starts and self.tasks is not None:
                     going.starts = 0
                     self.tasks.create_task(self._stepped(going))
-                self._on_step(going.session)
+                self._on_step(going.session, intent)
             case pair.Heard(count=count):
                 going.hear(count)
             case pair.Granted(grant=grant):

@@ -175,7 +175,9 @@ class Beat:
 
 @dataclass(frozen=True, kw_only=True)
 class Stepped:
-    """A step of the session is durable."""
+    """A step of the session is durable. `intent`: it has one, of an effect that begins now."""
+
+    intent: bool = False
 
 
 @dataclass(frozen=True, kw_only=True)

@@ -77,6 +77,7 @@ class StoreKeeper:
         self._lock = store.advance(session)
         self._ended: UserError | None = None
         self._running: EffectId | None = None
+        self.intended = False
         self.stop = StopFlag()
         """Set, the session is to pause: a step that waits for what others know is left as it was."""
         self.captures: Captures | None = None
@@ -159,6 +160,7 @@ class StoreKeeper:
         """
         if self._ended is not None:
             raise self._ended
+        self.intended = False
         self._capture(step)
         while True:
             self._hear_others(step)
@@ -247,6 +249,7 @@ class StoreKeeper:
             assert journal.live is not None
             digest = Sha256(sha256(journal.live.request).digest())
             self._pen.intent(token=self._token, position=position, op=journal.live.op, request=digest)
+            self.intended = True
         return None
 
     def _without_start(self, step: Step, kind: EffectKind) -> tuple[Step, Mapping[int, Progress]]:

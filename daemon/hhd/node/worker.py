@@ -297,7 +297,8 @@ class _Face:
         if self._taken:
             self._end.say(pair.Heard(count=self._taken))
             self._taken = 0
-        self._end.say(pair.Stepped())
+        assert self._run is not None
+        self._end.say(pair.Stepped(intent=self._run.session.keeper.intended))
         self._tell_spent()
 
     def _tell_transcript(self) -> None:

@@ -85,6 +85,8 @@ class Workers:
         """What the person should know of this part, as a sentence."""
         self.on_step: list[Callable[[SessionId], None]] = []
         """Called after each durable step of a session."""
+        self.on_intent: list[Callable[[SessionId], None]] = []
+        """Called as well, and first, where the step has an intent: its effect begins now."""
         self.on_person: list[Callable[[SessionId], None]] = []
         """Called whenever a person is at a session here: attaches to it, prompts it, answers it, has it go on."""
         self.elsewhere: Elsewhere | None = None
@@ -396,8 +398,8 @@ class Workers:
 
     # Looking up
 
-    def _has_stepped(self, session: SessionId) -> None:
-        for hear in self.on_step:
+    def _has_stepped(self, session: SessionId, intent: bool = False) -> None:
+        for hear in (*self.on_intent, *self.on_step) if intent else self.on_step:
             hear(session)
 
     def insist_on_going(self) -> None:

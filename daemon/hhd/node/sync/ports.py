@@ -39,6 +39,7 @@ class Running(Protocol):
     """Sessions that run here (`hhd.node.workers`)."""
 
     on_step: list[Callable[[SessionId], None]]
+    on_intent: list[Callable[[SessionId], None]]
     on_person: list[Callable[[SessionId], None]]
 
     def looked_again(self, session: SessionId) -> None:

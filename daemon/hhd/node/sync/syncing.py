@@ -54,7 +54,8 @@ TOGETHER_MAX, TOGETHER_BYTES = 64, 512 * 1024
 """Messages of one peer that came and are taken together, at most; beyond a first one that may have a megabyte."""
 PACE_SECONDS = 0.1
 """A session that is at work makes a step every few milliseconds. The first is told at once, and what follows so soon
-after that it was told of goes together: each message takes time of the core that the session works on."""
+after that it was told of goes together: each message takes time of the core that the session works on. But an intent
+waits for nothing: what it is of begins, and without it the others take that for what was never begun."""
 COALESCE_SECONDS = 30.0
 """How long content waits on battery or a metered network: then it goes together."""
 
@@ -121,6 +122,7 @@ class Syncing:
         peers.on_linked(self._attend)
         roll.on_change(self._regroup)
         workers.on_step.append(self._step)
+        workers.on_intent.append(self._intent)
         workers.on_person.append(self._person)
 
     # As a part
@@ -249,6 +251,7 @@ class Syncing:
             return
         for some in every:
             await self.act(lambda some=some: self._engine.looked(some))  # type: ignore[misc]
+            await self._tell_noticed()  # However many sessions there are: an effect may have begun.
         await self.act(self._engine.rescreened)
         await self.act(self._engine.piled)
         self._worked = worked  # Looking is no work: the store may rest.
@@ -273,6 +276,10 @@ class Syncing:
     def _step(self, session: SessionId) -> None:
         self._noticed[session] = None
         self._stir.set()
+
+    def _intent(self, session: SessionId) -> None:
+        self._paced.pop(session, None)
+        self._step(session)
 
     def _person(self, session: SessionId) -> None:
         """A person is at a session here."""
