@@ -2,8 +2,11 @@
 
 from __future__ import annotations
 
+import threading
 from collections.abc import AsyncIterator
+from dataclasses import replace
 from typing import Any, cast
+from unittest import mock
 
 import pytest
 from tests.e2e.lab import needs_agent
@@ -12,8 +15,9 @@ from tests.node.test_relays import asking, role, two
 from tests.node.two import Device
 
 from hhd.base.errors import RefusedError
-from hhd.node import findings, no_sessions
+from hhd.node import findings, listing, no_sessions
 from hhd.node.listed import Overview, State
+from hhd.node.relay import listing as relay_listing
 from hhd.node.relay.listing import CHANNEL, Lister, Told
 from hhd.node.sync.wishes import Wishes
 from hhd.node.verbs import Verbs
@@ -148,6 +152,41 @@ def test_who_only_stores_is_told_of_none_and_why_and_nonsense_costs_the_link(
         assert word in no_sessions.why(other.store, other.me) and no_sessions.why(two[0].store, two[0].me) == ""
         with pytest.raises(RefusedError, match=word):
             other.control.show("parser")
+
+
+def test_a_session_that_no_row_can_tell_of_is_counted_and_costs_no_link_and_a_list_holds_nobody_up(
+    two: list[Device], asking: SessionId
+) -> None:
+    role(two, Role.CONTROLLER)
+    store, others = two[0].store, [two[0].create() for _ in range(3)]
+    listing.change(store, others[0], owner=DeviceId(b""), at_ms=2**52)
+
+    async def go() -> None:
+        async with home(two) as house:
+            desktop, alice, looked = house.desk("desktop"), Controller(house, two), threading.Event()
+            look = desktop.relays._lanes.looking.begin(looked.wait)  # That a peer may be at a session, say.
+            try:
+                found = await alice.ls()
+            finally:
+                looked.set()
+                await look
+            assert {one.id for one in found.sessions} == {asking, *others[1:]}
+            assert found.told == "As desktop says now. 1 more is left out."
+            link = alice.desk.link(two[0].me.id)
+            assert link is not None and link.error is None and desktop.broken == []
+
+    run(go())
+    listing.change(store, others[0], owner=two[0].me.id)
+    whole = relay_listing.rows_for(two[0].control, two[1].me.id, ())
+    assert (len(whole.rows), whole.left_out) == (4, 0), "the positive control"
+    room = sum(len(relay.encode_message(replace(whole, rows=(one,)))) for one in whole.rows[:2])
+    for bound in ("RELAY_ROWS_MAX", 2), ("ROOM_BYTES", room):
+        with (
+            mock.patch.object(relay_listing, *bound),
+            mock.patch.object(relay_listing, "_row", side_effect=relay_listing._row) as made,
+        ):
+            rows = relay_listing.rows_for(two[0].control, two[1].me.id, ())
+        assert (len(rows.rows), rows.left_out) == (2, 2) and made.call_count <= 3, "what does not fit is not made"
 
 
 def _in(row: relay.Row, state: str) -> relay.Row:

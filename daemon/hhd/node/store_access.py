@@ -30,6 +30,10 @@ class StoreAccess:
         """Return what `act` finds in the store."""
         return await self.lanes.looking.do(lambda: self._done(act))
 
+    async def list(self, act: Callable[[ControlService], T]) -> T:
+        """Return what `act` finds of all sessions: looking at one does not wait for that."""
+        return await self.lanes.lists.do(lambda: self._done(act))
+
     def _done(self, act: Callable[[ControlService], T]) -> T:
         with self.opened() as control:
             return act(control)

@@ -123,7 +123,7 @@ class Homes:
                 return None
             return relay_listing.rows_for(control, peer, at_work)
 
-        return await self._store.look(look)
+        return await self._store.list(look)
 
     async def find(self, peer: DeviceId, name: str) -> SessionId | None:
         """Return the session that runs here and that `name` means, None where there is none that `peer` may be at."""

@@ -1,6 +1,6 @@
 """Lists for a device that keeps no sessions: told live by the full members that are linked, and kept nowhere.
 
-    rows, told, silent = await Asking(...).rows()
+    told = await Lister(...).told()
 
 A controller may be at every session of its person's that is not held back from it, and holds nothing of any: its
 `hhd ls` and `hhd show` are what others say, made safe, with who said it.
@@ -44,22 +44,28 @@ ROOM_BYTES = RELAY_MESSAGE_BYTES_MAX - 4096
 
 
 def rows_for(control: ControlService, peer: DeviceId, at_work: Collection[SessionId]) -> relay.Rows:
-    """Return the sessions that `peer` may be at, for a message without its id; `at_work`: known to run here."""
+    """Return the sessions that `peer` may be at, for a message without its id; `at_work`: known to run here.
+
+    What a row cannot say is counted as left out: a session whose owner is not known here, above all.
+    """
     store = control.store
     sessions = sorted(listing.listed(store), key=lambda one: one.at_ms, reverse=True)
     revisions = {one.id: store.arrived.revision(one.id) for one in sessions}
-    left_out = Wishes(control.me.id).left_out(store, peer, revisions)
-    rows, room, more = list[relay.Row](), ROOM_BYTES, 0
-    for one in sessions:
-        if one.id in left_out:
-            continue
+    kept_back = Wishes(control.me.id).left_out(store, peer, revisions)
+    may = [one for one in sessions if one.id not in kept_back]
+    rows, room = list[relay.Row](), ROOM_BYTES
+    for one in may:
+        if len(rows) >= RELAY_ROWS_MAX:
+            break
         row = _row(listing.now(one, store), running=one.id in at_work)
-        room -= len(relay.encode_message(relay.Rows(id=bytes(relay.ID_BYTES), rows=(row,), left_out=0)))
-        if more or room < 0 or len(rows) >= RELAY_ROWS_MAX:
-            more += 1
-        else:
-            rows.append(row)
-    return relay.Rows(id=bytes(relay.ID_BYTES), rows=tuple(rows), left_out=more)
+        try:
+            room -= len(relay.encode_message(relay.Rows(id=bytes(relay.ID_BYTES), rows=(row,), left_out=0)))
+        except FormatError:  # Raised later, it would be taken for a fault of who asked, and cost it the link.
+            continue
+        if room < 0:
+            break
+        rows.append(row)
+    return relay.Rows(id=bytes(relay.ID_BYTES), rows=tuple(rows), left_out=len(may) - len(rows))
 
 
 def _row(one: Listed, *, running: bool) -> relay.Row:
@@ -103,7 +109,8 @@ class Told(NamedTuple):
         said = f"As {by} {'says' if len(self.by) == 1 else 'say'} now."
         if silent:
             said += f" {silent} cannot be asked now, and may have gone on since."
-        return f"{said} {self.left_out} more are left out." if self.left_out else said
+        more = f"{self.left_out} more {'is' if self.left_out == 1 else 'are'} left out."
+        return f"{said} {more}" if self.left_out else said
 
     def _called(self, devices: tuple[DeviceId, ...]) -> str:
         return ", ".join(self.names.get(one) or device_text(one)[:9] for one in devices)
