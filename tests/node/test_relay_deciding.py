@@ -2,10 +2,12 @@
 
 from __future__ import annotations
 
+import re
 from dataclasses import replace
 from hashlib import sha256
 from pathlib import Path
 from typing import Any
+from unittest import mock
 
 import pytest
 from tests.e2e.lab import needs_agent
@@ -132,7 +134,7 @@ def test_a_word_on_what_may_have_run_is_noted_where_the_session_is_for_the_text_
 ) -> None:
     async def go() -> None:
         async with home(two) as house:
-            desktop, _, person = await at_rest(house, doubted)
+            desktop, laptop, person = await at_rest(house, doubted)
             here = two[0].control
             seen = await person.uncertain()
             assert seen == here.uncertain(doubted.hex()) and "echo one" in seen.text
@@ -142,9 +144,23 @@ def test_a_word_on_what_may_have_run_is_noted_where_the_session_is_for_the_text_
             word: dict[str, Any] = {"how": "ran", "output": "one", "shown": shown}
             assert "hhd devices allow laptop approve" in await refused(person.settle(str(seen.effect), **word))
             two[0].group.allow(two[1].me.id, True, NOW)
-            for wrong in ({"shown": None}, {"how": "perhaps"}):
+            blanks, no_hex = f"  {shown[2:]}", f"zz{shown[2:]}"
+            for wrong in (
+                {"shown": None},
+                {"how": "perhaps"},
+                {"shown": blanks},
+                {"shown": no_hex},
+                {"shown": shown[2:]},
+            ):
                 with pytest.raises(UsageError):
                     await person.settle(str(seen.effect), **{**word, **wrong})
+            with (
+                mock.patch.object(relay_deciding, "_DIGEST", re.compile(".*")),
+                pytest.raises(UsageError, match="said to"),
+            ):
+                await person.settle(str(seen.effect), **{**word, "shown": blanks})
+            link = laptop.link(two[0].me.id)
+            assert link is not None and link.error is None, "what was typed here is no fault of the other device"
             assert "not the text that was shown" in await refused(
                 person.settle(str(seen.effect), **{**word, "shown": "00" * 32})
             )

@@ -91,6 +91,8 @@ def test_a_controller_lists_and_shows_what_a_full_member_tells_it_and_keeps_noth
             nothing = await alice.ls()
             assert nothing.sessions == [] and nothing.told == "As desktop says now."
             Wishes(two[0].me.id).follow(two[0].store, asking, two[1].me.id, True)
+            with pytest.raises(RefusedError, match="no session"):
+                await alice.desk.relays.away("no session is called so" * 300)
             with pytest.raises(RefusedError, match=r"no session 'nonsense' here\. As desktop says now\."):
                 await alice.show("nonsense")
 

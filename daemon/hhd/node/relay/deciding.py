@@ -9,6 +9,7 @@ from __future__ import annotations
 
 import asyncio
 import os
+import re
 from collections.abc import AsyncGenerator, Mapping
 from contextlib import aclosing
 from typing import Any, Protocol
@@ -29,6 +30,7 @@ from hhd_protocol.errors import FormatError
 from hhd_protocol.limits import RELAY_TEXT_BYTES_MAX
 
 CHANNEL = "settle"
+_DIGEST = re.compile("[0-9A-Fa-f]{64}")
 ASKED_SECONDS = 20.0
 """For the other device to say what its session waits with."""
 
@@ -154,15 +156,20 @@ async def _doubt(relays: Relaying, away: Home, effect: int | None) -> Uncertain:
 async def _settled(
     relays: Relaying, away: Home, effect: int | None, word: str, output: str, shown: str | None
 ) -> Decided:
-    if effect is None or shown is None or len(shown) != 64:
+    if effect is None or shown is None or not _DIGEST.fullmatch(shown):
         raise UsageError("What may have run on another device is shown before a word on it counts.")
     if word not in relay.SETTLED or len(output.encode("utf-8", "replace")) > RELAY_TEXT_BYTES_MAX:
         raise UsageError(
             f"Such a word cannot be given to another device; output is at most {RELAY_TEXT_BYTES_MAX} bytes."
         )
-    seen = bytes.fromhex(shown)
     ask = relay.Settle(
-        id=os.urandom(16), session=away.session, effect=effect, shown=seen, word=word, output=output, by=""
+        id=os.urandom(16),
+        session=away.session,
+        effect=effect,
+        shown=bytes.fromhex(shown),
+        word=word,
+        output=output,
+        by="",
     )
     said = await _asked(relays, away, ask)
     assert isinstance(said, relay.Settled)
@@ -171,7 +178,11 @@ async def _settled(
 
 
 async def _asked(relays: Relaying, away: Home, ask: relay.Doubt | relay.Settle) -> relay.Doubted | relay.Settled:
-    """Ask the home on a channel of its own; raises what it says instead."""
+    """Ask the home on a channel of its own; raises what it says instead, UsageError for what cannot be asked."""
+    try:
+        raw = relay.encode_message(ask)
+    except FormatError as fault:  # Of a person here: no peer broke a rule.
+        raise UsageError(f"This cannot be said to another device: {fault}.") from None
     link = await relays.peers.coming(away.device)
     if link is None:
         raise await relays.out_of_reach(away)
@@ -181,7 +192,7 @@ async def _asked(relays: Relaying, away: Home, ask: relay.Doubt | relay.Settle) 
         async with asyncio.timeout(relay_asking.REPLY_SECONDS):
             channel = await link.open(CHANNEL, urgent=True)
             sent = settles
-            said = await _said(channel, link, ask)
+            said = await _said(channel, link, ask, raw)
     except (TimeoutError, LinkError):
         if sent:
             raise UncertainError(
@@ -197,15 +208,15 @@ async def _asked(relays: Relaying, away: Home, ask: relay.Doubt | relay.Settle) 
 
 
 async def _said(
-    channel: Channel, link: Link, ask: relay.Doubt | relay.Settle
+    channel: Channel, link: Link, ask: relay.Doubt | relay.Settle, raw: bytes
 ) -> relay.Doubted | relay.Settled | relay.Refused | None:
-    """What the home answers, None for nothing; who answers something else loses its link."""
+    """What the home answers to `ask`, sent as `raw`; None for nothing. Who answers something else loses its link."""
     try:
-        await channel.send(relay.encode_message(ask))
-        raw = await channel.receive()
-        if raw is None:
+        await channel.send(raw)
+        answer = await channel.receive()
+        if answer is None:
             return None
-        said = relay.decode_message(raw)
+        said = relay.decode_message(answer)
         wanted = relay.Settled if isinstance(ask, relay.Settle) else relay.Doubted
         if not isinstance(said, wanted | relay.Refused) or said.id != ask.id:
             raise FormatError("something is answered that was not asked")

@@ -36,7 +36,13 @@ from hhd.transports.link import Link, LinkError
 from hhd_protocol import live, relay
 from hhd_protocol.errors import FormatError
 from hhd_protocol.ids import DeviceId, SessionId, StatementId
-from hhd_protocol.limits import LIVE_BY_BYTES_MAX, LIVE_LINE_BYTES_MAX, RELAY_TEXT_BYTES_MAX, RELAY_WATCHES_MAX
+from hhd_protocol.limits import (
+    LIVE_BY_BYTES_MAX,
+    LIVE_LINE_BYTES_MAX,
+    RELAY_SENTENCE_BYTES_MAX,
+    RELAY_TEXT_BYTES_MAX,
+    RELAY_WATCHES_MAX,
+)
 
 MOVES_SECONDS = 10.0
 """For a session that is on its way to be where it goes, before who asked something of it is told to ask again."""
@@ -218,6 +224,8 @@ class Relays:
 
     async def _search(self, name: str, error: UserError) -> Home:
         """Ask every device that is linked for a session; raises `error` where none has it."""
+        if len(name.encode("utf-8", "replace")) > RELAY_SENTENCE_BYTES_MAX:  # No session is called so.
+            raise error
         for device in sorted(self.peers.connected()):
             home = Home(session=SessionId(StatementId(b"")), device=device, name="", here=False)
             with contextlib.suppress(UserError):
