@@ -8,8 +8,9 @@ from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
+from hhd_protocol.codec import encode
 from hhd_protocol.compression import compressor
-from hhd_protocol.crypto import device_id, public_key
+from hhd_protocol.crypto import derive, device_id, public_key, seal
 from hhd_protocol.ids import CheckpointId, EpochId, FamilyId, Incarnation, ObjectName, SessionId, Sha256, StatementId
 from hhd_protocol.images import ImageHead, encode_frames, encode_head, segments_of
 from hhd_protocol.objects import Ref, object_name, seal_object
@@ -171,6 +172,14 @@ def example_era() -> tuple[recipe.Recipe, bytes, list[bytes]]:
     return made, raw, old
 
 
+def of_form_two(made: recipe.Recipe) -> bytes:
+    """Return a recipe as earlier devices send it: with the first segment as it is."""
+    assert made.before is not None
+    before = made.before
+    fields: list[Any] = [2, made.nonce, made.head, made.digest, list(made.changes), before.name, before.epoch]
+    return EPOCH + bytes(24) + seal(derive(KEY, "recipe"), bytes(24), encode(fields), ad=made.ref.name)
+
+
 def vectors() -> dict[str, Any]:
     """Return everything the file holds."""
     after: dict[StatementId, StatementId | None] = {}
@@ -218,6 +227,12 @@ def vectors() -> dict[str, Any]:
         "recipe of an era": {
             "key": KEY.hex(),
             "recipe": recipe.seal_recipe(era, KEY, bytes(24), example_places).hex(),
+            "name": era.ref.name.hex(),
+            "bytes": len(whole),
+        },
+        "recipe of an era, of form 2": {
+            "key": KEY.hex(),
+            "recipe": of_form_two(era).hex(),
             "name": era.ref.name.hex(),
             "bytes": len(whole),
         },

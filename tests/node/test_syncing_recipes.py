@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
 from pathlib import Path
+from typing import Any
 
 import pytest
 from tests.node.wired import Person, Work, person
@@ -12,10 +14,10 @@ from hhd.store import image_writer
 from hhd.store.check import Check
 from hhd.store.errors import MissingError
 from hhd.store.line import Line
-from hhd_protocol.ids import CheckpointId, ObjectName, SessionId
+from hhd_protocol.ids import CheckpointId, DeviceId, ObjectName, SessionId
 from hhd_protocol.objects import object_name
-from hhd_protocol.sync import decode_message, recipe
-from hhd_protocol.sync.messages import Part, Rebuild, Statements
+from hhd_protocol.sync import decode_message, encode_message, recipe
+from hhd_protocol.sync.messages import Hello, Part, Rebuild, Statements
 
 
 def begun(alice: Person, session: SessionId, step: CheckpointId) -> list[ObjectName]:
@@ -61,6 +63,38 @@ def test_an_era_costs_what_changed_and_is_byte_equal_at_both(tmp_path: Path, mon
         made = alice["laptop"].store.checkpoint_ids(session)[-1]
         assert flat(Line(alice["desktop"].store, session, made).snapshot()) == work.memory.pages
         assert not Check(alice["desktop"].store).run().findings
+
+
+def test_a_device_that_does_not_know_recipes_of_the_image_before_gets_the_objects_and_keeps_its_link(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(image_writer, "ERA_STEPS_MIN", 6)
+    monkeypatch.setattr(image_writer, "KEY_SHARE_REWRITTEN", 1e9)
+    for version in (1, 2):
+        with person(tmp_path / str(version), "laptop", "desktop") as alice:
+            put, given = alice._put, set[ObjectName]()
+
+            def said(
+                source: DeviceId, target: DeviceId, raw: bytes,
+                *, alice: Person = alice, put: Any = put, given: set[ObjectName] = given, version: int = version,
+            ) -> None:  # fmt: skip
+                message = decode_message(raw)
+                if isinstance(message, Rebuild):
+                    given.add(message.name)
+                if isinstance(message, Hello) and source == alice["desktop"].id:
+                    raw = encode_message(replace(message, version=version))
+                put(source, target, raw)
+
+            monkeypatch.setattr(alice, "_put", said)
+            session = alice.create("laptop")
+            work = Work(alice, "laptop", session, Memory(600))
+            alice.link("laptop", "desktop")
+            work.step(list(work.memory.pages))
+            assert alice.pump()
+            names = {name for made in eras(alice, work, 9) for name in begun(alice, session, made)}
+            assert len(names) == 2 and (names <= given if version == 2 else not names & given)
+            assert all(alice["desktop"].store.objects.raw(name) for name in names)
+            assert not alice["desktop"].cuts and not alice["laptop"].cuts
 
 
 def test_a_list_written_anew_costs_little_and_is_byte_equal_at_both(

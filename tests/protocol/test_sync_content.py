@@ -82,6 +82,21 @@ def test_a_recipe_makes_an_image_that_begins_an_era_out_of_the_one_before() -> N
         recipe.open_recipe(sealed, made.ref.name, MADE.KEY)
 
 
+def test_a_recipe_of_an_earlier_device_is_taken_as_it_was() -> None:
+    made, raw, old = MADE.example_era()
+    known = VECTORS["recipe of an era, of form 2"]
+    sealed = bytes.fromhex(known["recipe"])
+    again = recipe.open_recipe(sealed, made.ref.name, MADE.KEY)  # It asks for no places.
+    assert again == made and known["name"] == made.ref.name.hex() and known["bytes"] == len(raw)
+    remade = recipe.remake(again, MADE.KEY, old=old, base=never)
+    assert remade is not None and remade.raw == raw
+    good = [2, made.nonce, made.head, made.digest, list(made.changes), made.before.name, made.before.epoch]
+    assert sealed_as(made.ref.name, *good) == sealed
+    for at, wrong in ((0, 4), (1, b"short"), (2, 7), (3, b"short"), (4, [1]), (5, b"short"), (6, b"short")):
+        with pytest.raises(FormatError):
+            recipe.open_recipe(sealed_as(made.ref.name, *good[:at], wrong, *good[at + 1 :]), made.ref.name, MADE.KEY)
+
+
 def test_a_list_that_stands_alone_goes_as_what_is_new_in_it() -> None:
     made, raw, old, base = MADE.example_list()
     sealed = recipe.seal_recipe(made, MADE.KEY, bytes(24), MADE.example_places)

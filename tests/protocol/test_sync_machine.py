@@ -449,3 +449,15 @@ def test_who_only_stores_may_have_more_than_there_is_here_and_still_hears_of_wha
     assert not laptop.machine.is_level(SERVER, session(1))
     happen(server, Piled(pile={name("a"): 0, name("b"): 0, name("gone"): 0}))
     assert laptop.machine.is_level(SERVER, session(1))
+
+
+def test_a_device_of_another_version_is_spoken_with_where_both_know_one_and_what_it_knows_is_kept() -> None:
+    peer = DeviceId(name("peer"))
+    for version in (0, 1, 2, 3):
+        device = Device(DeviceId(name("here")), {})
+        device.happens(Linked(peer=peer))
+        assert device.machine.peers[peer].version == 0, "it said nothing yet"
+        hello = Hello(version=version, incarnation=Incarnation(bytes(16)), round=1, count=1, root=bytes(32))
+        device.happens(Heard(peer=peer, message=hello))
+        assert bool(device.outputs(Cut)) is (version == 0)
+        assert version == 0 or device.machine.peers[peer].version == version

@@ -7,7 +7,10 @@ from dataclasses import dataclass, field
 from hhd_protocol.ids import CheckpointId, EpochId, FamilyId, Incarnation, ObjectName, SessionId, Sha256, StatementId
 from hhd_protocol.limits import OBJECT_BYTES_MAX, SYNC_LETTER_BYTES_MAX
 
-VERSION = 1
+VERSION = 2
+VERSION_MIN, VERSION_BEFORE = 1, 2
+"""Who says less than the one is not spoken with; who says less than the other knows no recipe that names an image
+before (of form 3), and gets none."""
 DIGEST_BYTES = 16
 OBJECT, MODULE, LETTER = 0, 1, 2
 """What a part is of: a sealed object, a module (sealed in the family of the session it was asked for), a letter."""

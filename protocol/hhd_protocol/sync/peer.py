@@ -20,13 +20,14 @@ class Peer:
     checkpoints of which it has no content yet, as far as is known, and `along` those of them whose content went with
     them. `waiting`: what is done when a session is loaded.
     `asking`: the number of the round that it asks. `given`: how often each object that is here was asked for.
-    `unbacked`: statements it gave since it last gave content.
+    `unbacked`: statements it gave since it last gave content. `version`: what its hello says, 0 before that.
     """
 
     id: DeviceId
     left_out: frozenset[SessionId]
     sealed: bool = False
     incarnation: Incarnation | None = None
+    version: int = 0
     round: int = 0
     answered: int = -1
     asking: int = -1

@@ -167,10 +167,10 @@ def open_recipe(sealed: bytes, name: ObjectName, key: bytes, places: Places = no
     match decode(plain, bytes_max=SYNC_MESSAGE_BYTES_MAX):
         case [1, bytes(inner), bytes(head), bytes(digest), list(changes)]:
             pass
+        case [2, bytes(inner), bytes(head), bytes(digest), list(changes), bytes(other), bytes(epoch)]:
+            before = _before(other, epoch)
         case [3, bytes(inner), own, first, bytes(frame), bytes(digest), list(changes), bytes(other), bytes(epoch)]:
-            if len(other) != 32 or len(epoch) != _EPOCH_BYTES:
-                raise FormatError("a recipe is not in its form")
-            before = Ref(name=ObjectName(other), epoch=EpochId(epoch))
+            before = _before(other, epoch)
             pages = decode_rising(own, below=MEMORY_BYTES_MAX // PAGE_BYTES)
             told = lists.Told(own=pages, first=decode_column(first), frame=frame)
         case _:
@@ -181,3 +181,9 @@ def open_recipe(sealed: bytes, name: ObjectName, key: bytes, places: Places = no
     if before is not None and told is not None:
         head = lists.heard(told, places(before))
     return Recipe(ref=ref, nonce=inner, head=head, digest=digest, changes=parts, before=before)
+
+
+def _before(name: bytes, epoch: bytes) -> Ref:
+    if len(name) != 32 or len(epoch) != _EPOCH_BYTES:
+        raise FormatError("a recipe is not in its form")
+    return Ref(name=ObjectName(name), epoch=EpochId(epoch))

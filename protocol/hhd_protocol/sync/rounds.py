@@ -17,7 +17,7 @@ from hhd_protocol.sync.events import Acknowledged, Answering, Cut, Lacking, Outp
 from hhd_protocol.sync.here import Here
 from hhd_protocol.sync.messages import (
     DIGEST_BYTES,
-    VERSION,
+    VERSION_MIN,
     Answered,
     Ask,
     Buckets,
@@ -125,9 +125,9 @@ class Rounds:
 
     def asked(self, one: Peer, hello: Hello, holding: str, now_ms: int) -> list[Output]:
         """The peer begins a round."""
-        if hello.version < VERSION:
+        if hello.version < VERSION_MIN:
             return [Cut(peer=one.id, why="it speaks a version of sync that is not known here")]
-        one.incarnation = hello.incarnation
+        one.incarnation, one.version = hello.incarnation, hello.version
         one.holding.pop(None, None)
         if hello.holding:
             one.holding[None] = hello.holding

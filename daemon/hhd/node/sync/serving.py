@@ -17,7 +17,7 @@ from hhd_protocol.lineage import Signed
 from hhd_protocol.objects import object_name
 from hhd_protocol.sync import encode_message
 from hhd_protocol.sync.events import SendContent, SendStatements
-from hhd_protocol.sync.messages import MODULE, OBJECT, Absent, Begin, Entry, Message, Part, Statements
+from hhd_protocol.sync.messages import MODULE, OBJECT, VERSION_BEFORE, Absent, Begin, Entry, Message, Part, Statements
 from hhd_protocol.sync.order import in_order
 
 STATEMENTS_BYTES = 600 * 1024
@@ -143,8 +143,9 @@ class Serving:
         """
         found: list[bytes] = []
         recipes: list[Message] = []
+        knows = self._talk.machine.peers[peer].version >= VERSION_BEFORE
         for name in names:
-            recipe = None if whole else self._held.recipes.recipe(peer, session, name, brought_by)
+            recipe = None if whole else self._held.recipes.recipe(peer, session, name, brought_by if knows else None)
             if recipe is not None:
                 recipes.append(recipe)
                 continue
