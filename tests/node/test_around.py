@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterator
+from dataclasses import replace
 from pathlib import Path
 
 import pytest
@@ -68,17 +69,34 @@ def test_where_nobody_answers_it_goes_on_for_a_person_who_is_here_and_waits_with
     assert why(alice, session) is None
 
 
+def test_the_first_link_after_there_was_none_is_a_wake_for_who_goes_on_alone_and_not_for_a_person_who_is_here(
+    known: tuple[Person, SessionId], daemon: None
+) -> None:
+    alice, session = known
+    desktop, now = frozenset({alice["desktop"].id}), around.now_ms()
+    long_ago = now - WAKE_WAIT_MS_MAX - 1
+    told = Told(woke_ms=long_ago, linked_ms=now, connected=desktop, alone=frozenset({session}))
+    around.write(told)
+    assert why(alice, session) is Why.WAKING
+    around.write(replace(told, answered=desktop))
+    assert why(alice, session) is None
+    around.write(replace(told, alone=frozenset()))
+    assert why(alice, session) is None
+    around.write(replace(told, linked_ms=long_ago))
+    assert why(alice, session) is Why.ALONE
+
+
 def test_without_a_daemon_what_one_said_does_not_count(known: tuple[Person, SessionId]) -> None:
     alice, session = known
     around.write(Told(woke_ms=around.now_ms(), connected=frozenset({alice["desktop"].id}), alone=frozenset({session})))
     assert around.read() is None and why(alice, session) is None
 
 
-@pytest.mark.parametrize("raw", [b"", b"nonsense", b"\x85\x01\x1b" + b"\xff" * 8 + b"\x40\x40\x40", b"\x80"])
+@pytest.mark.parametrize("raw", [b"", b"nonsense", b"\x86\x02\x1b" + b"\xff" * 8 + b"\x00\x40\x40\x40", b"\x80"])
 def test_a_damaged_word_is_none(raw: bytes, daemon: None) -> None:
     (private_folder(data_folder()) / around.FILE).write_bytes(raw)
     assert around.read() is None
-    told = Told(woke_ms=1)
+    told = Told(woke_ms=1, linked_ms=2)
     around.write(told)
     assert around.read() == told
     around.remove()

@@ -4,24 +4,30 @@ from __future__ import annotations
 
 import asyncio
 import os
+import threading
 from collections.abc import Callable, Coroutine
 from typing import Any, cast
 
+import pytest
 from tests.node.handing import until
 
 from hhd.app import sessions as app
 from hhd.node import listing, should_run
 from hhd.node.forks import Worker
 from hhd.node.going import Going
+from hhd.node.handoff import held_back
 from hhd.node.lanes import Lanes
-from hhd.node.pair import FromWorker, Opened, Over, Start, Stepped
+from hhd.node.pair import FromWorker, Opened, Over, Pause, Start, Stepped
 from hhd.node.run_verbs import RunVerbs
 from hhd.node.workbench import opened as workbench
 from hhd.node.workers import Workers
 from hhd.node.workers import resting as words
+from hhd.store.errors import BusyError
+from hhd.store.store import Store
 from hhd_protocol.ids import SessionId
 
 ALONE = Over(end="alone", status=3, effect="", sentence="Nobody has answered.", ways=())
+INTERRUPTED = Over(end="interrupted", status=0, effect="", sentence="Paused.", ways=())
 
 
 class Process:
@@ -33,6 +39,8 @@ class Process:
         self.on_end: Callable[[], None] = lambda: None
 
     def say(self, message: Any) -> None:
+        if isinstance(message, Pause):
+            asyncio.get_running_loop().call_soon(lambda: self.ends(INTERRUPTED))
         if isinstance(message, Start):
             loop = asyncio.get_running_loop()
             loop.call_soon(lambda: self.on_message(Opened(folder="/f", program="agent")))
@@ -124,13 +132,13 @@ def test_an_answer_that_came_before_it_rested_is_not_lost(tmp_path: Any) -> None
 
 def test_an_answer_that_comes_while_it_is_written_down_that_it_waits_is_not_lost(tmp_path: Any) -> None:
     async def go(workers: Workers, session: SessionId, made: list[Process]) -> None:
-        wait, lives = workers._lives._wait_alone, workers._lives
+        wait, lives = workers._lives.wait_alone, workers._lives
 
         async def answered(going: Going) -> None:
             workers.others_answered()
             await wait(going)
 
-        lives._wait_alone = answered  # type: ignore[method-assign]
+        lives.wait_alone = answered  # type: ignore[method-assign]
         made[0].ends()
         await until(lambda: len(made) == 2, 20)
 
@@ -160,5 +168,63 @@ def test_a_person_who_pauses_it_ends_the_wait_and_other_ends_are_no_wait(tmp_pat
         workers.others_answered()
         await asyncio.sleep(0)
         assert noted() == [] and len(made) == 2 and not workers._lives.alone
+
+    tried(go, tmp_path)
+
+
+def test_a_person_who_pauses_it_while_it_is_about_to_go_on_has_it_paused(
+    tmp_path: Any, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    looking, seen = threading.Event(), threading.Event()
+    not_held = held_back.not_held
+
+    def slow(store: Store) -> list[should_run.Note]:
+        found = not_held(store)
+        looking.set()
+        assert seen.wait(20)
+        return found
+
+    async def go(workers: Workers, session: SessionId, made: list[Process]) -> None:
+        await alone(workers, session, made[0])
+        monkeypatch.setattr(held_back, "not_held", slow)
+        workers.others_answered()
+        await until(looking.is_set)
+        pausing = asyncio.ensure_future(RunVerbs(workers).pause_here(session))
+        await asyncio.wait([pausing], timeout=0.05)
+        seen.set()
+        assert (await pausing).state == "paused"
+        for _ in range(5):  # What was begun before that has its turns, too.
+            await workers.store.look(lambda _: None)
+            await workers.store.change(lambda _: None)
+        assert noted() == [] and workers.going(session).worker is None and not workers._lives.alone
+
+    tried(go, tmp_path)
+
+
+@pytest.mark.parametrize("what", ["its note is read", "it is noted", "its process is begun"])
+def test_where_the_store_is_busy_as_it_would_go_on_it_goes_on_at_the_next_answer(
+    tmp_path: Any, monkeypatch: pytest.MonkeyPatch, what: str
+) -> None:
+    failed = list[str]()
+
+    def fails(*_: object, **__: object) -> Any:
+        failed.append(what)
+        raise BusyError("Another process writes to the store.")
+
+    async def go(workers: Workers, session: SessionId, made: list[Process]) -> None:
+        await alone(workers, session, made[0])
+        owner, name = {
+            "its note is read": (held_back, "not_held"),
+            "it is noted": (should_run, "note"),
+            "its process is begun": (workers._forks, "fork"),
+        }[what]
+        with monkeypatch.context() as patched:
+            patched.setattr(owner, name, fails)
+            workers.others_answered()
+            await until(lambda: bool(failed) and not workers.going(session).turn.locked())
+        assert len(made) == 1
+        workers.others_answered()
+        await until(lambda: len(made) == 2)
+        assert noted() == [session]
 
     tried(go, tmp_path)

@@ -23,7 +23,7 @@ from hhd.node.sync.out import Out
 from hhd.node.sync.syncing import Syncing
 from hhd.transports.link import Channel, Link, LinkError, Why
 from hhd_protocol.holding import Clocks
-from hhd_protocol.ids import DeviceId, Incarnation
+from hhd_protocol.ids import DeviceId, Incarnation, SessionId, StatementId
 from hhd_protocol.sync import decode_message, encode_message
 from hhd_protocol.sync.messages import VERSION, Answered, Buckets, Hello, Message
 
@@ -230,6 +230,57 @@ def test_an_answer_that_was_being_taken_when_the_device_woke_does_not_count(
         assert all(not one.answered for one in told)
         await part.act(lambda: Out(answered={wire.peer}))
         assert told[-1].answered == {wire.peer}, "what is answered after that counts"
+        wire.ended.set()
+        await lives
+        running.cancel()
+        await asyncio.gather(running, return_exceptions=True)
+
+    asyncio.run(asyncio.wait_for(live(), 60))
+
+
+def test_who_rests_for_want_of_an_answer_is_told_of_one_of_a_full_member_in_time_and_of_none_of_who_only_stores(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    part, peers = laptop(tmp_path)
+    told, heard, wire = list[around.Told](), list[int](), Wire()
+    clock, full, alone = [around.now_ms()], [False], SessionId(StatementId(bytes(32)))
+    monkeypatch.setattr(around, "write", told.append)
+    monkeypatch.setattr(around, "now_ms", lambda: clock[0])
+    monkeypatch.setattr(around, "clocks", lambda: Clocks(boot_ms=clock[0], awake_ms=clock[0]))
+    monkeypatch.setattr(peers, "is_full", lambda device: device != wire.peer or full[0])
+    monkeypatch.setattr(peers, "only_stores", lambda device: not peers.is_full(device))
+
+    async def turn(ms: int) -> int:
+        """How often was told so far, `ms` later."""
+        clock[0] += ms
+        part._stir.set()
+        while part._stir.is_set():
+            await asyncio.sleep(0.001)
+        return len(heard)
+
+    async def live() -> None:
+        running = asyncio.create_task(part.run())
+        await part._ready.wait()
+        part._alone.add(alone)
+        part.heard_from.append(lambda: heard.append(clock[0]))
+        await turn(60_000)
+        lives = asyncio.ensure_future(wire.lives(peers.attending[0]))
+        while not wire.said:
+            await asyncio.sleep(0.001)
+        await part.act(lambda: Out(answered={wire.peer}))
+        assert await turn(60_000) == 0 and not told[-1].answered and not told[-1].connected
+        full[0] = True
+        part._regroup()
+        assert (told[-1].connected, told[-1].linked_ms) == ({wire.peer}, clock[0])
+        assert await turn(60_000) == 0, "as a full member it has not answered"
+        await part.act(lambda: Out(answered={wire.peer}))
+        assert await turn(0) == await turn(60_000) == 1, "once for each answer"
+        slept = Clocks(boot_ms=clock[0] + 10**7, awake_ms=clock[0])
+        monkeypatch.setattr(around, "clocks", lambda: slept)
+        await turn(0)
+        assert told[-1].alone == {alone} and told[-1].woke_ms == clock[0], "it is not forgotten at the next wake"
+        await part.act(lambda: Out(answered={wire.peer}))
+        assert [await turn(ms) for ms in (0, syncing.ANSWERED_MS - 1, 1)] == [1, 1, 2]
         wire.ended.set()
         await lives
         running.cancel()

@@ -44,9 +44,13 @@ _STARTED_MS = now_ms()
 @dataclass(frozen=True, kw_only=True)
 class Told:
     """What the daemon says: when this device woke, or the daemon started; full members that are linked, and those that
-    answered since; `alone`: sessions that go on by themselves, since nobody was at them here after that."""
+    answered since; `alone`: sessions that go on by themselves, since nobody was at them here after that.
+
+    `linked_ms`: when the first of those links came up after there was none. For who goes on alone that is a wake, too:
+    until then nobody could be asked."""
 
     woke_ms: int
+    linked_ms: int = 0
     connected: frozenset[DeviceId] = frozenset()
     answered: frozenset[DeviceId] = frozenset()
     alone: frozenset[SessionId] = frozenset()
@@ -54,7 +58,7 @@ class Told:
 
 def write(told: Told, folder: Path | None = None) -> None:
     """Say how things stand; what cannot be written is as if nothing was said."""
-    fields: list[Value] = [1, told.woke_ms, *map(_joined, (told.connected, told.answered, told.alone))]
+    fields: list[Value] = [2, told.woke_ms, told.linked_ms, *map(_joined, (told.connected, told.answered, told.alone))]
     where = private_folder(folder or data_folder())
     new = where / f"{FILE}.{os.getpid()}"
     with contextlib.suppress(OSError):
@@ -79,9 +83,17 @@ def read(folder: Path | None = None) -> Told | None:
         if not locks.held(where / LOCK_FILE):
             return None
         match decode_own(raw):
-            case [1, int(woke), bytes(connected), bytes(answered), bytes(alone)] if woke <= now_ms():
+            case [
+                2,
+                int(woke),
+                int(linked),
+                bytes(connected),
+                bytes(answered),
+                bytes(alone),
+            ] if max(woke, linked) <= now_ms():
                 return Told(
                     woke_ms=woke,
+                    linked_ms=linked,
                     connected=frozenset(map(DeviceId, _ids(connected))),
                     answered=frozenset(map(DeviceId, _ids(answered))),
                     alone=frozenset(SessionId(StatementId(one)) for one in _ids(alone)),
@@ -96,11 +108,12 @@ def around(session: SessionId) -> Around:
     told = read()
     if told is None:
         return Around(woke_ms=_STARTED_MS, attached=True)
+    attached = session not in told.alone
     return Around(
-        woke_ms=told.woke_ms,
+        woke_ms=told.woke_ms if attached else max(told.woke_ms, told.linked_ms),
         connected=told.connected,
         answered=told.answered,
-        attached=session not in told.alone,
+        attached=attached,
     )
 
 

@@ -65,7 +65,8 @@ class Lives:
         self.at_work: frozenset[SessionId] = frozenset()
         """Sessions whose process has begun with them; another thread may read this."""
         self.alone: set[SessionId] = set()
-        """Sessions that should run, and rest until another device has answered, or a person is at them."""
+        """Sessions that should run, and rest until another device has answered, or a person is at them; changed by who
+        holds their turn."""
         self.answers = 0
         """How often another device has answered since it woke, or this one did."""
 
@@ -222,7 +223,7 @@ class Lives:
             if over is not None:
                 state = resting.told(over, goes_on=cut_off)
             if alone:
-                await self._wait_alone(going)
+                await self.wait_alone(going)
             elif not again and not cut_off:
                 await self._forget(going, state if over is None else None)
             if not waits or (over is not None and over.effect == ""):
@@ -245,8 +246,11 @@ class Lives:
                 going.tell(going.afterwards)
             if again:
                 going.answer = going.answer or None
-                with contextlib.suppress(UserError, OSError):
+                try:
                     await self.start(going, None, PATIENCE_SECONDS)
+                except (UserError, OSError):
+                    if alone and going.worker is None:  # It waits on, until the next answer.
+                        await self.wait_alone(going)
 
     def _has_more(self, going: Going, over: pair.Over | None) -> bool:
         """Whether what a session ended to wait for has come."""
@@ -258,8 +262,12 @@ class Lives:
         """Whether another device has answered since a session was begun that was refused for want of that."""
         return going.answers != self.answers
 
-    async def _wait_alone(self, going: Going) -> None:
-        """Keep noted that a session should run: it goes on when another device has answered. This start counts not."""
+    async def wait_alone(self, going: Going) -> None:
+        """Keep noted that a session should run: it goes on when another device has answered. This start counts not.
+
+        Its turn is held.
+        """
+        self.alone.add(going.session)
         going.starts = max(0, going.starts - 1)
         note = Note(going.session, going.folder, going.chosen_model, going.starts)
 

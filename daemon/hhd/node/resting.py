@@ -15,7 +15,7 @@ from hhd_protocol import live
 
 ALONE = (
     "None of your other devices has answered since this one woke, so nothing more was begun; it goes on by itself once "
-    "one has, and at once if you resume it here."
+    "those that are linked have, and at once if you resume it here."
 )
 
 

@@ -174,13 +174,17 @@ class Workers:
             )
             return
         async with going.turn:
-            if going.worker is None and not self._lives.stopping:
-                going.folder, going.chosen_model, going.starts = one.folder, one.model, one.starts + 1
-                with contextlib.suppress(UserError, OSError):  # It is told to who attaches.
-                    await self._lives.start(going, None, PATIENCE_AFTER_START_SECONDS)
+            with contextlib.suppress(UserError, OSError):  # It is told to who attaches.
+                await self._begin(going, one)
+
+    async def _begin(self, going: Going, one: Note) -> None:
+        """Begin a session as it was noted, whose turn is held, unless it runs; raises UserError, OSError."""
+        if going.worker is None and not self._lives.stopping:
+            going.folder, going.chosen_model, going.starts = one.folder, one.model, one.starts + 1
+            await self._lives.start(going, None, PATIENCE_AFTER_START_SECONDS)
 
     def others_answered(self) -> None:
-        """Another device has answered what it knows: what rested for want of that goes on."""
+        """The other devices have answered what they know: what rested for want of that goes on."""
         self._lives.answers += 1
         for session in list(self._lives.alone):
             self.attended(session)
@@ -188,28 +192,45 @@ class Workers:
     def attended(self, session: SessionId) -> None:
         """A person came to a session, or another device answered: if it rests for want of that, it goes on."""
         if session in self._lives.alone and self._tasks is not None and not self._lives.stopping:
-            self._lives.alone.discard(session)
             self._tasks.create_task(self._go_on_after_all(session))
 
     async def _go_on_after_all(self, session: SessionId) -> None:
-        """Go on with a session, unless it should not run any more: a person paused it, it went to another device."""
-        with contextlib.suppress(UserError, OSError):
-            for one in await self.store.look(lambda control: held_back.not_held(control.store)):
-                if one.session == session:
-                    await self._go_on_with(one)
+        """Go on with a session, unless it should not run any more: a person paused it, it went to another device.
+
+        What cannot be done now is tried again at the next answer: until it runs, it waits.
+        """
+        going = self.going(session)
+        async with going.turn:
+            with contextlib.suppress(UserError, OSError):
+                noted = await self.store.look(lambda control: held_back.not_held(control.store))
+                one = next((one for one in noted if one.session == session), None)
+                if session not in self._lives.alone:  # It was begun, or paused.
+                    return
+                if one is None:
+                    self._lives.alone.discard(session)
+                    return
+                try:
+                    await self._begin(going, one)
+                except (UserError, OSError):
+                    if going.worker is None:
+                        await self._lives.wait_alone(going)
 
     async def rest(self, session: SessionId) -> None:
         """A person wants a session to rest that should run, and waits for another device to answer."""
-        if session not in self._lives.alone:
+        if session not in self._goings and session not in self._lives.alone:
             return
-        self._lives.alone.discard(session)
+        going = self.going(session)
+        async with going.turn:  # It may be about to wait, or to go on: then there is a process that can be paused.
+            if session not in self._lives.alone:
+                return
 
-        def write(control: ControlService) -> None:
-            should_run.forget(control.store, session)
-            listing.change(control.store, session, waiting="")
+            def write(control: ControlService) -> None:
+                should_run.forget(control.store, session)
+                listing.change(control.store, session, waiting="")
 
-        await self.store.change(write)
-        self.going(session).tell(resting.state("paused", "It is paused.", (f"hhd resume {session.hex()[:ID_SHOWN]}",)))
+            await self.store.change(write)
+            self._lives.alone.discard(session)
+            going.tell(resting.state("paused", "It is paused.", (f"hhd resume {session.hex()[:ID_SHOWN]}",)))
 
     # For other parts
 

@@ -32,6 +32,7 @@ from hhd.transports.link import Channel, Link, LinkError
 from hhd_protocol.crypto import device_text
 from hhd_protocol.errors import FormatError
 from hhd_protocol.ids import CheckpointId, DeviceId, Incarnation, SessionId
+from hhd_protocol.limits import WAKE_WAIT_MS_MAX
 from hhd_protocol.sync.links import Links, Stamp
 
 log = logging.getLogger("hhd.sync")
@@ -58,6 +59,9 @@ after that it was told of goes together: each message takes time of the core tha
 waits for nothing: what it is of begins, and without it the others take that for what was never begun."""
 COALESCE_SECONDS = 30.0
 """How long content waits on battery or a metered network: then it goes together."""
+ANSWERED_MS = 5_000
+"""So long after the first link came up sessions that rest for want of an answer go on at the earliest: the links to the
+other devices come up one after the other, and what one does not know another may."""
 
 
 class Syncing:
@@ -91,6 +95,12 @@ class Syncing:
         self._answered: set[DeviceId] = set()
         self._alone: set[SessionId] = set()
         self._woke_ms = around.now_ms()
+        self._linked_ms = 0
+        """When the first link to a full member came up after there was none."""
+        self._connected: frozenset[DeviceId] = frozenset()
+        """Full members that are linked, as it was last said."""
+        self._hears_soon = False
+        """Another device has answered, and those who wait for that have not been told."""
         self._clocks = around.clocks()
         self._noticed: dict[SessionId, None] = {}
         self._paced: dict[SessionId, float] = {}
@@ -112,7 +122,8 @@ class Syncing:
         self.wished: list[Callable[[], None]] = []
         """Called when a wish was written into the shared document."""
         self.heard_from: list[Callable[[], None]] = []
-        """Called when another device has answered what it knows, since this one or that one woke."""
+        """Called when the full members that are linked have answered what they know, since this one or one of them
+        woke, and the others had their time to be linked."""
         self.fenced: list[Callable[[SessionId], None]] = []
         """Called with each session that this device may not advance any more, by what a peer said."""
         self.asked = SyncingVerbs(self, me=me, engine=self._engine, lane=self._lane, wishes=self._wishes, frugal=frugal)
@@ -181,6 +192,8 @@ class Syncing:
         waits = [LOOK_SECONDS, *self._paced_waits()]
         if self._looks_soon:
             waits.append(self._looked + self._look_cost - time.monotonic())
+        if self._hears_soon and (until := self._answered_at()) is not None:
+            waits.append(max(0.0, (until - around.now_ms()) / 1000))
         deadline = self._engine.deadline_ms()
         if deadline is not None:
             waits.append(max(0.0, (deadline - around.now_ms()) / 1000))
@@ -197,11 +210,12 @@ class Syncing:
         if now.slept_since(self._clocks):
             self._answered.clear()
             self._woke_ms = around.now_ms()
-            self._alone = set(self._workers.running())
+            self._alone |= set(self._workers.running())  # Who rests for want of an answer stays among them.
             self._say_around()
             wake = self._links.woke()
             await self.act(lambda: self._woken(wake))
         self._clocks = now
+        self._tell_answered()
         self._coalesce()
         await self._tell_noticed()
         due = self._engine.deadline_ms()
@@ -217,6 +231,25 @@ class Syncing:
                 await self._lane.do(self._engine.fold)
         if time.monotonic() - self._worked > REST_SECONDS:
             await self._rest()
+
+    def _tell_answered(self) -> None:
+        """Tell who waits for an answer of it, once it is certain enough that no other device says otherwise."""
+        until = self._answered_at()
+        if self._hears_soon and until is not None and around.now_ms() >= until:
+            self._hears_soon = False
+            for hear in self.heard_from:
+                hear()
+
+    def _answered_at(self) -> int | None:
+        """When what the others answered counts for who waits for it, in ms; None: it does not, as things stand.
+
+        Never sooner than for who just woke (`protocol/spec/holding.md`, Waking), as of the first link there was.
+        """
+        answered = self._answered & self._connected
+        if not answered:
+            return None
+        since = max(self._woke_ms, self._linked_ms)
+        return since + (ANSWERED_MS if answered == self._connected else WAKE_WAIT_MS_MAX)
 
     async def _tell_noticed(self) -> None:
         """Tell of the sessions that were noticed, but for those that were told of a moment ago."""
@@ -289,6 +322,7 @@ class Syncing:
 
     def _regroup(self) -> None:
         if self._ready.is_set():
+            self._say_around()  # Who was linked to store may be a full member now.
             asyncio.get_running_loop().create_task(self._regrouped())
 
     async def _regrouped(self) -> None:
@@ -422,11 +456,12 @@ class Syncing:
             log.warning("the link to device %s is cut: %s", device_text(peer), why)
             if (way := self._links.over(peer, stamp)) is not None:
                 way.link.cut(why)
-        if out.answered and self._links.is_awake(stamp):
-            self._answered |= out.answered
+        answered = {one for one in out.answered if self._members.is_full(one)}  # Who only stores knows nothing.
+        if answered and self._links.is_awake(stamp):
+            self._answered |= answered
             self._say_around()
-            for hear_answer in self.heard_from:
-                hear_answer()
+            self._hears_soon = True
+            self._stir.set()  # Told in a turn, which first looks whether the device slept.
         for session in out.fenced:
             self._workers.looked_again(session)
             for hear in self.fenced:
@@ -451,11 +486,15 @@ class Syncing:
                 way.content.set()
 
     def _say_around(self) -> None:
+        before, self._connected = self._connected, frozenset(filter(self._members.is_full, self._links.all()))
+        if self._connected and not before:
+            self._linked_ms = around.now_ms()
         around.write(
             around.Told(
                 woke_ms=self._woke_ms,
-                connected=frozenset(one for one in self._links.all() if self._members.is_full(one)),
-                answered=frozenset(self._answered & self._links.all().keys()),
+                linked_ms=self._linked_ms,
+                connected=self._connected,
+                answered=frozenset(self._answered & self._connected),
                 alone=frozenset(self._alone),
             )
         )
