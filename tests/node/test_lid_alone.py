@@ -21,7 +21,7 @@ from tests.bench.bench_sync import Idle
 from tests.e2e.lab import needs_agent
 from tests.node import wired
 from tests.node.handing import until
-from tests.node.test_lid import NETWORK_MS, SCRIPT, Clock, Device, awake
+from tests.node.test_lid import SCRIPT, Clock, Device, awake
 from tests.node.test_run import Person
 
 from hhd.base.errors import UserError
@@ -37,7 +37,7 @@ from hhd_protocol.ids import DeviceId, SessionId
 pytestmark = needs_agent
 
 MINUTES_MS = 300_000
-LOOK_MS = 250
+LOOK_MS, SILENT_MS = 250, 8_000
 
 
 @dataclass(eq=False)
@@ -233,14 +233,15 @@ def test_it_goes_on_by_itself_unless_one_that_answers_later_has_taken_it_over(
 ) -> None:
     if taken_over:
         scene.alice.takes_over("desktop", scene.session)
+        scene.alice.noticed("desktop", scene.session)
 
     async def go() -> None:
         silent = how.startswith("is silent")
         line = scene.linked("desktop", silent=True) if silent else None
         scene.linked("tablet")
         await scene.answered("tablet")
-        await scene.passes(NETWORK_MS if silent else LOOK_MS)
-        assert scene.runs() == "x\n", "the desktop may have it"
+        await scene.passes(SILENT_MS if silent else LOOK_MS)
+        assert scene.runs() == "x\n" and not scene.begins, "the desktop may have it"
         if line is None:
             scene.linked("desktop")
         else:

@@ -201,6 +201,25 @@ def test_a_person_who_pauses_it_while_it_is_about_to_go_on_has_it_paused(
     tried(go, tmp_path)
 
 
+def test_a_person_who_pauses_it_while_it_is_written_down_that_it_waits_has_it_paused(tmp_path: Any) -> None:
+    async def go(workers: Workers, session: SessionId, made: list[Process]) -> None:
+        wait, lives = workers._lives.wait_alone, workers._lives
+        pausing = list[asyncio.Future[Any]]()
+
+        async def paused(going: Going) -> None:
+            pausing.append(asyncio.ensure_future(RunVerbs(workers).pause_here(session)))
+            await asyncio.wait(pausing, timeout=0.05)
+            await wait(going)
+
+        lives.wait_alone = paused  # type: ignore[method-assign]
+        made[0].ends()
+        await until(lambda: bool(pausing))
+        assert (await pausing[0]).state == "paused"
+        assert noted() == [] and not lives.alone and len(made) == 1
+
+    tried(go, tmp_path)
+
+
 @pytest.mark.parametrize("what", ["its note is read", "it is noted", "its process is begun"])
 def test_where_the_store_is_busy_as_it_would_go_on_it_goes_on_at_the_next_answer(
     tmp_path: Any, monkeypatch: pytest.MonkeyPatch, what: str
