@@ -30,8 +30,8 @@ from hhd_protocol.frames import frame
 NOTES_VERBS = """
 import hhd.node.service as service
 kept = service.Table.__init__
-def noting(self, *tables):
-    kept(self, *tables)
+def noting(self, *tables, **more):
+    kept(self, *tables, **more)
     shapes = {}
     for name, verb in self.verbs.items():
         hints, optional = service._hints(verb.like or verb.act)
