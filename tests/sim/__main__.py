@@ -23,7 +23,7 @@ from pathlib import Path
 
 from tests.sim import mutants
 from tests.sim.kinds import HOLDING, KINDS, Kind
-from tests.sim.running import ROOT, Tally, run_world, run_worlds
+from tests.sim.running import ORDERED, ROOT, Tally, run_world, run_worlds
 from tests.sim.seeds import WIDE
 
 CHUNK = 250
@@ -154,4 +154,6 @@ def main(arguments: list[str]) -> int:
 
 
 if __name__ == "__main__":
+    if os.environ.get("PYTHONHASHSEED") != ORDERED["PYTHONHASHSEED"]:
+        os.execve(sys.executable, [sys.executable, "-m", "tests.sim", *sys.argv[1:]], {**os.environ, **ORDERED})
     sys.exit(main(sys.argv[1:]))

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import os
 import subprocess
 import sys
 import traceback
@@ -14,6 +15,8 @@ from pathlib import Path
 from tests.sim.kinds import Kind, Lived
 
 ROOT = Path(__file__).parents[2]
+ORDERED = {"PYTHONHASHSEED": "0"}
+"""Of a process whose worlds are to be the same each time: the order of a set may decide what is sent first."""
 
 
 @dataclass
@@ -74,7 +77,7 @@ def run_worlds(kind: Kind, seeds: Iterable[int]) -> Tally:
 def caught(kind: Kind, name: str) -> dict[str, str | None]:
     """Run the named seeds of a fault with the fault in the code, in a process of its own; what each said."""
     command = [sys.executable, "-m", "tests.sim", kind.name, "--mutant", name, *map(str, kind.seeds[name])]
-    run = subprocess.run(command, capture_output=True, text=True, cwd=ROOT)
+    run = subprocess.run(command, capture_output=True, text=True, cwd=ROOT, env={**os.environ, **ORDERED})
     assert run.returncode in (0, 1) and run.stdout, run.stdout + run.stderr
     found: dict[str, str | None] = json.loads(run.stdout)
     return found
