@@ -95,6 +95,33 @@ def test_clocks_that_jump_cut_no_link_and_a_sleep_does_not_for_long(lab: LabMake
 
 
 @pytest.mark.long
+def test_bridges_of_containers_that_have_one_address_on_both_keep_nobody_apart(lab: LabMaker) -> None:
+    """Who dials what the other announces of it comes to itself."""
+
+    def contained(host: Host) -> None:
+        for words in (
+            "link add docker0 type bridge", "addr add 172.17.0.1/16 dev docker0",
+            "link add veth1 type veth peer name in1",
+            "link set veth1 master docker0", "link set in1 up", "link set veth1 up", "link set docker0 up",
+        ):  # fmt: skip
+            host.run("ip", *words.split())
+
+    def at_home(one: Host, other: Host) -> bool:
+        return address(one, other.name).startswith(("10.77.", "[fd77:"))
+
+    with lab("laptop", "desktop") as net:
+        laptop, desktop = net["laptop"], net["desktop"]
+        pair(net, "laptop", "desktop")
+        contained(laptop)
+        contained(desktop)
+        with laptop.daemon(), desktop.daemon():
+            until(lambda: both_linked(laptop, desktop))
+            for host in (laptop, desktop):
+                assert host.call(answers, "172.17.0.1", 17470), "its own daemon is what is there"
+            assert at_home(laptop, desktop) and at_home(desktop, laptop)
+
+
+@pytest.mark.long
 def test_daemons_that_are_killed_and_started_in_any_order_are_linked_again(lab: LabMaker) -> None:
     with lab("laptop", "desktop") as net:
         hosts = [net["laptop"], net["desktop"]]

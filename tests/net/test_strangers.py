@@ -218,6 +218,7 @@ def test_who_repeats_announcements_with_its_own_address_keeps_nobody_apart(lab: 
             until(lambda: both_linked(laptop, desktop))
             enough.set()
             repeating.result(60)
+            desktop.hhd("down")  # What began anew is nobody's child here.
 
 
 def repeat(source: str, port: int, said: list[str], enough: threading.Event) -> None:
