@@ -62,6 +62,10 @@ class Greeter:
 
     async def run(self) -> None:
         self.told.append("runs")
+        async with asyncio.TaskGroup() as tasks:  # As parts do that have several things to look after.
+            tasks.create_task(self._break_once_told())
+
+    async def _break_once_told(self) -> None:
         await self._broken.wait()
         raise RefusedError("The greeter broke.")
 

@@ -109,7 +109,7 @@ class _Daemon:
                 for one in living:
                     one.cancel()
         except* Exception as group:  # noqa: BLE001  The supervisor: what a part raised is the reason that is said.
-            raise group.exceptions[0] from None
+            raise _first(group) from None
         finally:
             self._lanes.close()
 
@@ -141,3 +141,9 @@ class _Daemon:
     async def _down(self) -> bool:
         self._told.set()
         return True
+
+
+def _first(group: ExceptionGroup[Exception]) -> Exception:
+    """What was raised first, however many groups of tasks stand around it."""
+    first = group.exceptions[0]
+    return _first(first) if isinstance(first, ExceptionGroup) else first

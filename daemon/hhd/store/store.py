@@ -407,14 +407,18 @@ class Store:
 
     def _insist_on_keys(self) -> None:
         """Make what every store has, once; notice a database of another device."""
-        if self.rows.get_either(META, b"", b"commons") is None:
-            row = self.database.first("SELECT 1 FROM rows LIMIT 1")
-            if row is not None:
-                raise DamagedStoreError(
-                    f"The store in {self.folder} does not open with the key of device {device_text(self.device)}, "
-                    "or its first row is damaged; nothing was changed. Run `hhd check`."
-                )
+        if self._has_commons():
+            return
+        if self.database.first("SELECT 1 FROM rows LIMIT 1") is None:
             self.make_commons()
+        elif not self._has_commons():  # Asked once more: two may open a store for the first time in one moment.
+            raise DamagedStoreError(
+                f"The store in {self.folder} does not open with the key of device {device_text(self.device)}, "
+                "or its first row is damaged; nothing was changed. Run `hhd check`."
+            )
+
+    def _has_commons(self) -> bool:
+        return self.rows.get_either(META, b"", b"commons") is not None
 
     def make_commons(self) -> None:
         """Make the family of what belongs to no session, unless it is here: what it sealed must stay readable."""
