@@ -17,7 +17,7 @@ from tests.store.conftest import Memory
 from hhd.base import locks
 from hhd.base.paths import data_folder, private_folder
 from hhd.control.address import LOCK_FILE
-from hhd.node import around, denials
+from hhd.node import around, denials, sessions
 from hhd.node.around import Told
 from hhd.node.doors import Doors
 from hhd.node.signing import Pen
@@ -220,6 +220,24 @@ def test_nothing_goes_on_from_a_head_whose_content_is_not_here(known: Known) -> 
     doors.look()
     assert not doors.part.bare and doors.may_append() is None, "its content came"
     assert known.doors("desktop").may_append() is None
+
+
+def test_what_may_have_run_is_doubtful_before_the_content_of_the_head_comes_that_waits_with_it(known: Known) -> None:
+    grown = known.work.grown
+    assert grown is not None and grown.doors is not None
+    token = grown.doors.part.known.view.token
+    assert token is not None
+    with grown.store.transaction():
+        pen = Pen(grown.store, grown.me, known.session, grown.doors)
+        pen.intent(token=token.id, position=7, op="tool", request=Sha256(sha256(REQUEST).digest()))
+    grown.step(effects={7: Progress.STARTED})
+    known.alice.do("desktop", lambda engine: engine.hold("paused"))
+    known.synced()
+    known.other().takes_over()
+    there = known.alice["desktop"]
+    assert known.doors("desktop").part.bare
+    view = sessions.view(there.store, there.owned.me, known.session)
+    assert view.uncertain == {known.effect} and view.owner == there.id
 
 
 def test_who_woke_asks_before_an_effect_those_that_have_the_session_and_no_others(known: Known, daemon: None) -> None:

@@ -20,6 +20,7 @@ from hhd.node.step_log import LOG
 from hhd.node.stored_session import StoredSession
 from hhd.node.transcripts import TRANSCRIPT
 from hhd.store.checkpoints import Checkpoint, Payload
+from hhd.store.errors import MissingError
 from hhd.store.line import Line
 from hhd.store.store import Store
 from hhd_protocol import bodies, fencing, lineage
@@ -105,11 +106,18 @@ def create_imported(
 
 
 def view(store: Store, me: Identity, session: SessionId) -> fencing.View:
-    """Return what the statements of `session` that are here mean: owner, token, heads, uncertain effects."""
+    """Return what the statements of `session` that are here mean: owner, token, heads, uncertain effects.
+
+    A head is known before its content comes: until then an effect that it waits with counts as one that may not be done
+    twice. Raises MissingError where the session is not here, DamagedStoreError.
+    """
     found = known(store, me, session)
     if not found.view.uncertain or found.view.main is None:
         return found.view
-    pending = Moment(store, CheckpointId(found.view.main)).standing.journal.pending
+    try:
+        pending = Moment(store, CheckpointId(found.view.main)).standing.journal.pending
+    except MissingError:
+        return found.view
     kinds = {} if pending is None else {effect_id(session, pending.index): kind_of(pending)}
     return found.of_kinds(kinds).view
 
