@@ -12,6 +12,9 @@ from hhd.node.store_access import StoreAccess
 from hhd_protocol import live
 from hhd_protocol.ids import SessionId
 
+AHEAD_BYTES = 512 * 1024
+"""Of the transcript, read from the store for one who is attached: in memory for as long as nothing is taken."""
+
 
 async def events_for(
     store: StoreAccess, going: Going, found: Listed, seat: Seat, position: int | None
@@ -61,7 +64,7 @@ async def _transcript(store: StoreAccess, session: SessionId, at: int) -> AsyncG
 
     while True:
         start = at
-        parts = await store.look(lambda control: some_of(control.transcript(session.hex(), start=start)))  # noqa: B023
+        parts = await store.look(lambda control: some_of(control.transcript(session.hex(), start=start), AHEAD_BYTES))  # noqa: B023
         for part in parts:
             yield live.Emitted(position=at, piece=part)
             at += len(part)

@@ -150,12 +150,12 @@ def cut(parts: Iterator[bytes]) -> Iterator[bytes]:
             yield part[begin : begin + CONTROL_PART_BYTES_MAX]
 
 
-def some_of(parts: Iterator[bytes]) -> list[bytes]:
-    """Return the first of `parts`, cut to fit events, as many as are read from the store at a time."""
+def some_of(parts: Iterator[bytes], bytes_wanted: int = PULL_BYTES) -> list[bytes]:
+    """Return the first of `parts`, cut to fit events, until they are `bytes_wanted`."""
     found, size = [], 0
     for part in cut(parts):
         found.append(part)
         size += len(part)
-        if size >= PULL_BYTES:
+        if size >= bytes_wanted:
             break
     return found
