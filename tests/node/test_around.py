@@ -67,6 +67,10 @@ def test_where_nobody_answers_it_goes_on_for_a_person_who_is_here_and_waits_with
     assert why(alice, session) is Why.ALONE
     around.write(Told(woke_ms=long_ago))
     assert why(alice, session) is None
+    around.write(Told(woke_ms=long_ago, alone=None))
+    assert why(alice, session) is Why.ALONE, "where it is not known which do so, each may be one that goes on alone"
+    around.write(Told(woke_ms=long_ago, alone=None, attended=frozenset({session})))
+    assert why(alice, session) is None
 
 
 def test_the_first_link_after_there_was_none_is_a_wake_for_who_goes_on_alone_and_not_for_a_person_who_is_here(
@@ -92,7 +96,7 @@ def test_without_a_daemon_what_one_said_does_not_count(known: tuple[Person, Sess
     assert around.read() is None and why(alice, session) is None
 
 
-@pytest.mark.parametrize("raw", [b"", b"nonsense", b"\x86\x02\x1b" + b"\xff" * 8 + b"\x00\x40\x40\x40", b"\x80"])
+@pytest.mark.parametrize("raw", [b"", b"nonsense", b"\x87\x03\x1b" + b"\xff" * 8 + b"\x00\x40\x40\x40\x40", b"\x80"])
 def test_a_damaged_word_is_none(raw: bytes, daemon: None) -> None:
     (private_folder(data_folder()) / around.FILE).write_bytes(raw)
     assert around.read() is None

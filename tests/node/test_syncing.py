@@ -193,6 +193,50 @@ def test_what_runs_when_a_daemon_starts_is_alone_until_a_person_is_at_it(
     asyncio.run(live())
 
 
+def test_while_it_is_not_known_what_runs_when_a_daemon_starts_each_session_is_alone_that_no_person_is_at(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    told: list[around.Told] = []
+    monkeypatch.setattr(around, "write", lambda one, folder=None: told.append(one))
+    me = device_named("laptop")
+    with opened(tmp_path, "laptop") as store:
+        args = programs.encode_args({"prompt": "go"})
+        going, other, resting = (sessions.create(store, me, program="agent", args=args) for _ in range(3))
+        for session in (going, other):
+            should_run.note(store, should_run.Note(session, None, None))
+    busy = [True]
+    noted = should_run.noted
+
+    def read(store: Store) -> list[should_run.Note]:
+        if busy:
+            raise BusyError("Another process is writing.")
+        return noted(store)
+
+    monkeypatch.setattr(should_run, "noted", read)
+    workers, peers = Idle(), Peering("laptop")
+    part = Syncing(
+        me=me, peers=peers, roll=peers, workers=workers, opened=lambda: opened(tmp_path, "laptop"), random=os.urandom
+    )  # fmt: skip
+
+    async def live() -> None:
+        running = asyncio.create_task(part.run())
+        await part._ready.wait()
+        assert not any(told[-1].is_attended(one) for one in (going, other, resting))
+        for hear in workers.on_person:
+            hear(going)
+        assert told[-1].is_attended(going) and not told[-1].is_attended(other)
+        busy.clear()
+        part.look_soon()
+        while told[-1].alone is None:
+            await asyncio.sleep(0.005)
+        assert told[-1].alone == {other} and told[-1].is_attended(going) and told[-1].is_attended(resting)
+        running.cancel()
+        with contextlib.suppress(asyncio.CancelledError):
+            await running
+
+    asyncio.run(asyncio.wait_for(live(), 60))
+
+
 def test_a_session_at_work_is_told_of_at_once_and_then_what_came_meanwhile_together(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:

@@ -44,7 +44,8 @@ _STARTED_MS = now_ms()
 @dataclass(frozen=True, kw_only=True)
 class Told:
     """What the daemon says: when this device woke, or the daemon started; full members that are linked, and those that
-    answered since; `alone`: sessions that go on by themselves, since nobody was at them here after that.
+    answered since; `alone`: sessions that go on by themselves, since nobody was at them here after that. None: it is
+    not known yet which do, so each of them may, but for those in `attended`.
 
     `linked_ms`: when the first of those links came up after there was none. For who goes on alone that is a wake, too:
     until then nobody could be asked."""
@@ -53,12 +54,19 @@ class Told:
     linked_ms: int = 0
     connected: frozenset[DeviceId] = frozenset()
     answered: frozenset[DeviceId] = frozenset()
-    alone: frozenset[SessionId] = frozenset()
+    alone: frozenset[SessionId] | None = frozenset()
+    attended: frozenset[SessionId] = frozenset()
+
+    def is_attended(self, session: SessionId) -> bool:
+        """Whether a session may go on as one that a person is at."""
+        return session in self.attended if self.alone is None else session not in self.alone
 
 
 def write(told: Told, folder: Path | None = None) -> None:
     """Say how things stand; what cannot be written is as if nothing was said."""
-    fields: list[Value] = [2, told.woke_ms, told.linked_ms, *map(_joined, (told.connected, told.answered, told.alone))]
+    alone = None if told.alone is None else _joined(told.alone)
+    sets = map(_joined, (told.connected, told.answered, told.attended))
+    fields: list[Value] = [3, told.woke_ms, told.linked_ms, alone, *sets]
     where = private_folder(folder or data_folder())
     new = where / f"{FILE}.{os.getpid()}"
     with contextlib.suppress(OSError):
@@ -84,19 +92,21 @@ def read(folder: Path | None = None) -> Told | None:
             return None
         match decode_own(raw):
             case [
-                2,
+                3,
                 int(woke),
                 int(linked),
+                bytes() | None as alone,
                 bytes(connected),
                 bytes(answered),
-                bytes(alone),
+                bytes(attended),
             ] if max(woke, linked) <= now_ms():
                 return Told(
                     woke_ms=woke,
                     linked_ms=linked,
                     connected=frozenset(map(DeviceId, _ids(connected))),
                     answered=frozenset(map(DeviceId, _ids(answered))),
-                    alone=frozenset(SessionId(StatementId(one)) for one in _ids(alone)),
+                    alone=None if alone is None else frozenset(SessionId(StatementId(one)) for one in _ids(alone)),
+                    attended=frozenset(SessionId(StatementId(one)) for one in _ids(attended)),
                 )
     except (OSError, FormatError):
         pass
@@ -108,7 +118,7 @@ def around(session: SessionId) -> Around:
     told = read()
     if told is None:
         return Around(woke_ms=_STARTED_MS, attached=True)
-    attached = session not in told.alone
+    attached = told.is_attended(session)
     return Around(
         woke_ms=told.woke_ms if attached else max(told.woke_ms, told.linked_ms),
         connected=told.connected,

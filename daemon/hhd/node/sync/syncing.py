@@ -27,6 +27,7 @@ from hhd.node.sync.ports import Members, Peering, Running
 from hhd.node.sync.verbs import SyncingVerbs
 from hhd.node.sync.ways import Way
 from hhd.node.sync.wishes import Wishes
+from hhd.store.errors import BusyError, DamagedStoreError
 from hhd.store.store import Store
 from hhd.transports.link import Channel, Link, LinkError
 from hhd_protocol.crypto import device_text
@@ -94,6 +95,11 @@ class Syncing:
         self._links: Links[Way] = Links()
         self._answered: set[DeviceId] = set()
         self._alone: set[SessionId] = set()
+        """Sessions that go on by themselves."""
+        self._alone_known = False
+        """Whether those that went on when the daemon began are among them."""
+        self._attended_to: set[SessionId] = set()
+        """Sessions that a person came to before that was known."""
         self._woke_ms = around.now_ms()
         self._linked_ms = 0
         """When the first link to a full member came up after there was none."""
@@ -144,10 +150,7 @@ class Syncing:
 
     async def run(self) -> None:
         """Look at the store, then carry on."""
-        with contextlib.suppress(
-            UserError
-        ):  # What runs when a daemon starts goes on by itself: nobody asked for it now.
-            self._alone = {one.session for one in await self._lane.do(lambda: should_run.noted(self._engine.store))}
+        await self._find_alone()
         self._say_around()
         try:
             await self._open()
@@ -161,6 +164,18 @@ class Syncing:
             around.remove()
             await asyncio.shield(self._rest())
             self._lane.close()
+
+    async def _find_alone(self) -> None:
+        """What runs when a daemon starts goes on by itself: nobody asked for it now."""
+        try:
+            noted = await self._lane.do(lambda: should_run.noted(self._engine.store))
+        except DamagedStoreError:  # Then nothing goes on by itself.
+            noted = []
+        except UserError:  # It is asked again; until then each session counts as one of them.
+            return
+        self._alone |= {one.session for one in noted} - self._attended_to
+        self._alone_known = True
+        self._attended_to.clear()
 
     async def _rest(self) -> None:
         try:
@@ -185,7 +200,7 @@ class Syncing:
             except UserError as error:
                 self.trouble = f"Nothing is synced: {error}"
                 log.warning("nothing is synced: %s", error)
-                await asyncio.sleep(30.0)
+                await asyncio.sleep(LOOK_SECONDS if isinstance(error, BusyError) else 30.0)
 
     def _until(self) -> float:
         """How long to wait for something to happen, in seconds."""
@@ -206,11 +221,15 @@ class Syncing:
 
     async def _turn(self) -> None:
         """What has become due."""
+        if not self._alone_known:
+            await self._find_alone()
+            self._say_around()
         now = around.clocks()
         if now.slept_since(self._clocks):
             self._answered.clear()
             self._woke_ms = around.now_ms()
             self._alone |= set(self._workers.running())  # Who rests for want of an answer stays among them.
+            self._attended_to -= self._alone
             self._say_around()
             wake = self._links.woke()
             await self.act(lambda: self._woken(wake))
@@ -316,9 +335,15 @@ class Syncing:
 
     def _person(self, session: SessionId) -> None:
         """A person is at a session here."""
-        if session in self._alone:
-            self._alone.discard(session)
+        alone = self._is_alone(session)
+        self._alone.discard(session)
+        if not self._alone_known:
+            self._attended_to.add(session)
+        if alone:
             self._say_around()
+
+    def _is_alone(self, session: SessionId) -> bool:
+        return session in self._alone or not (self._alone_known or session in self._attended_to)
 
     def _regroup(self) -> None:
         if self._ready.is_set():
@@ -495,7 +520,8 @@ class Syncing:
                 linked_ms=self._linked_ms,
                 connected=self._connected,
                 answered=frozenset(self._answered & self._connected),
-                alone=frozenset(self._alone),
+                alone=frozenset(self._alone) if self._alone_known else None,
+                attended=frozenset(self._attended_to),
             )
         )
 
