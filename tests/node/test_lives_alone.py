@@ -132,13 +132,13 @@ def test_an_answer_that_came_before_it_rested_is_not_lost(tmp_path: Any) -> None
 
 def test_an_answer_that_comes_while_it_is_written_down_that_it_waits_is_not_lost(tmp_path: Any) -> None:
     async def go(workers: Workers, session: SessionId, made: list[Process]) -> None:
-        wait, lives = workers._lives.wait_alone, workers._lives
+        wait, lives = workers._lives.wait, workers._lives
 
-        async def answered(going: Going) -> None:
+        async def answered(going: Going, why: str = words.ALONE) -> None:
             workers.others_answered()
-            await wait(going)
+            await wait(going, why)
 
-        lives.wait_alone = answered  # type: ignore[method-assign]
+        lives.wait = answered  # type: ignore[method-assign]
         made[0].ends()
         await until(lambda: len(made) == 2, 20)
 
@@ -203,15 +203,15 @@ def test_a_person_who_pauses_it_while_it_is_about_to_go_on_has_it_paused(
 
 def test_a_person_who_pauses_it_while_it_is_written_down_that_it_waits_has_it_paused(tmp_path: Any) -> None:
     async def go(workers: Workers, session: SessionId, made: list[Process]) -> None:
-        wait, lives = workers._lives.wait_alone, workers._lives
+        wait, lives = workers._lives.wait, workers._lives
         pausing = list[asyncio.Future[Any]]()
 
-        async def paused(going: Going) -> None:
+        async def paused(going: Going, why: str = words.ALONE) -> None:
             pausing.append(asyncio.ensure_future(RunVerbs(workers).pause_here(session)))
             await asyncio.wait(pausing, timeout=0.05)
-            await wait(going)
+            await wait(going, why)
 
-        lives.wait_alone = paused  # type: ignore[method-assign]
+        lives.wait = paused  # type: ignore[method-assign]
         made[0].ends()
         await until(lambda: bool(pausing))
         assert (await pausing[0]).state == "paused"

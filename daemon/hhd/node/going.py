@@ -65,6 +65,8 @@ class Going:
     """Why its process was ended by the daemon."""
     pausing: bool = False
     """A person wants it to pause."""
+    by_itself: bool = False
+    """Nobody waited for its process to begin."""
     starts: int = 0
     answers: int = 0
     """How often another device had answered when it was begun last."""
@@ -75,6 +77,8 @@ class Going:
     """What it asks a person, its process waiting for it or ended."""
     settled_by: dict[str, str] = field(default_factory=dict)
     """Who gave the answer that counted, of the last questions."""
+    carried: pair.Answer | None = None
+    """The answer that its process was begun with, until it has made a step."""
     answer: pair.Answer | None = None
     """An answer of which it is not known yet whether the process heard it."""
     unheard: deque[Word] = field(default_factory=deque)
@@ -86,6 +90,8 @@ class Going:
         if self.worker is not None or self.turn.locked() or len(self.audience) or self.unheard:
             return False
         soon = self.state is not None and self.state.name == "running"  # It is about to be started.
+        if self.answer is not None and self.state is not None and self.state.name == "waiting":
+            return False  # It is begun again with that.
         return not soon and self.ask is None and self.hand == Hand()
 
     @property
@@ -121,7 +127,7 @@ class Going:
         self.settle("", "")
         self.tell(live.State(name="ended", sentence=sentence, ways=("hhd ls",), effect="", status=int(Exit.REFUSED)))
         self.audience.end()
-        self.hand, self.answer = Hand(), None
+        self.hand, self.answer, self.carried = Hand(), None, None
         self.unheard.clear()
         self.grants.clear()
 

@@ -9,6 +9,7 @@ from __future__ import annotations
 import asyncio
 import contextlib
 from collections.abc import Callable, Mapping
+from dataclasses import replace
 from functools import partial
 
 from hhd.base import config, log
@@ -27,6 +28,10 @@ from hhd_protocol.ids import SessionId
 
 PATIENCE_SECONDS, PATIENCE_AFTER_START_SECONDS = 3.0, 20.0
 """For another process to let go of a session; after a daemon died its workers may still be pausing."""
+
+AGAIN_SECONDS = 10.0
+"""After which what could not be begun, since the store was busy or the machine had no room, is tried again: whoever
+writes for long has ended by then, or will not soon."""
 
 OPENING_AT_ONCE = 4
 """Workers that open their session at a time: each reads and checks what is signed in it."""
@@ -65,8 +70,10 @@ class Lives:
         self.at_work: frozenset[SessionId] = frozenset()
         """Sessions whose process has begun with them; another thread may read this."""
         self.alone: set[SessionId] = set()
-        """Sessions that should run, and rest until another device has answered, or a person is at them; changed by who
-        holds their turn."""
+        """Sessions that should run, and rest until another device has answered, a person is at them, or what could not
+        be done is tried again; changed by who holds their turn."""
+        self.again: Callable[[SessionId], None] = lambda _: None
+        """Called when one of those is to be tried again."""
         self.answers = 0
         """How often another device has answered since it woke, or this one did."""
 
@@ -76,11 +83,18 @@ class Lives:
             raise RefusedError("The daemon is ending, so this was not done; nothing was changed.")
 
     async def start(
-        self, going: Going, settle: tuple[str, str] | None, patience_seconds: float, *, noted: bool = False
+        self,
+        going: Going,
+        settle: tuple[str, str] | None,
+        patience_seconds: float,
+        *,
+        noted: bool = False,
+        by_itself: bool = False,
     ) -> None:
         """Begin a worker for a session, whose turn is held; return once it runs. Raises UserError, OSError.
 
-        `noted`: that it should run is on disk already.
+        `noted`: that it should run is on disk already. `by_itself`: nobody waits for it, so it should run whatever
+        keeps it from beginning now; where this raises and it has no worker, who called lets it `wait`.
         """
         self.insist_on_going()
         self.alone.discard(going.session)
@@ -88,7 +102,7 @@ class Lives:
         if not noted:
             note = Note(going.session, going.folder, going.chosen_model, going.starts)
             await self._store.change(lambda control: should_run.note(control.store, note))
-        going.over, going.cause, going.pausing = None, "", False
+        going.over, going.cause, going.pausing, going.by_itself = None, "", False, by_itself
         going.rested.clear()
         going.quiet.clear()
         going.afterwards = None
@@ -111,8 +125,9 @@ class Lives:
                 await going.opened
         except BaseException:
             if going.worker is None:
-                with contextlib.suppress(UserError):
-                    await self._store.change(lambda control: should_run.forget(control.store, going.session))
+                if not by_itself:
+                    with contextlib.suppress(UserError):
+                        await self._store.change(lambda control: should_run.forget(control.store, going.session))
                 going.rested.set()
                 going.quiet.set()
             raise
@@ -125,7 +140,7 @@ class Lives:
         patience_seconds: float,
     ) -> pair.Start:
         answers = () if going.answer is None else (going.answer,)
-        going.answer = None
+        going.answer, going.carried = None, going.answer
         return pair.Start(
             session=going.session,
             config=config.held(),
@@ -161,7 +176,7 @@ class Lives:
                 if going.opened is not None and not going.opened.done():
                     going.opened.set_result(message)
             case pair.Stepped(intent=intent):
-                going.answer = None
+                going.answer = going.carried = None
                 if going.starts and self.tasks is not None:
                     going.starts = 0
                     self.tasks.create_task(self._stepped(going))
@@ -215,20 +230,26 @@ class Lives:
                 state = await resting.silent(going, worker)
             waits = over is not None and over.end == "waiting"
             alone = over is not None and over.end == "alone" and not going.pausing
-            if alone:  # Before anything is waited for: an answer that comes meanwhile is for it, too.
+            put_off = self._is_put_off(going)
+            if put_off:
+                going.answer = going.answer or going.carried
+            if alone or put_off:  # Before anything is waited for: an answer that comes meanwhile is for it, too.
                 self.alone.add(going.session)
             again = not self.stopping and (self._has_more(going, over) if waits else alone and self._was_heard(going))
             interrupted = over is None or over.end == "interrupted"
             cut_off = self.stopping and interrupted and not going.pausing and going.ask is None
             if over is not None:
-                state = resting.told(over, goes_on=cut_off)
+                told = replace(over, end="failed") if over.end == "busy" and not put_off else over
+                state = resting.told(told, goes_on=cut_off)
             if alone:
-                await self.wait_alone(going)
+                await self.wait(going)
+            elif put_off:
+                await self.wait_for_room(going, resting.BUSY)
             elif not again and not cut_off:
                 await self._forget(going, state if over is None else None)
             if not waits or (over is not None and over.effect == ""):
                 going.settle("", "")
-            if over is None or going.pausing or over.end != "waiting":
+            if not put_off and (over is None or going.pausing or over.end != "waiting"):
                 going.grants.clear()  # "Always" is for as long as it runs, or waits for the next word.
             going.worker = going.opened = None
             self.at_work -= {going.session}
@@ -245,12 +266,11 @@ class Lives:
                 going.settle("", "")
                 going.tell(going.afterwards)
             if again:
-                going.answer = going.answer or None
                 try:
-                    await self.start(going, None, PATIENCE_SECONDS)
-                except (UserError, OSError):
-                    if alone and going.worker is None:  # It waits on, until the next answer.
-                        await self.wait_alone(going)
+                    await self.start(going, None, PATIENCE_SECONDS, by_itself=True)
+                except (UserError, OSError) as error:
+                    if going.worker is None:
+                        await self.wait_for_room(going, resting.hindered(error))
 
     def _has_more(self, going: Going, over: pair.Over | None) -> bool:
         """Whether what a session ended to wait for has come."""
@@ -262,8 +282,19 @@ class Lives:
         """Whether another device has answered since a session was begun that was refused for want of that."""
         return going.answers != self.answers
 
-    async def wait_alone(self, going: Going) -> None:
-        """Keep noted that a session should run: it goes on when another device has answered. This start counts not.
+    def _is_put_off(self, going: Going) -> bool:
+        """Whether a session whose process ended since the store was busy is tried again: nobody was told otherwise."""
+        over, opened = going.over, going.opened
+        began = opened is not None and opened.done() and opened.exception() is None
+        return over is not None and over.end == "busy" and not going.pausing and (began or going.by_itself)
+
+    async def wait_for_room(self, going: Going, why: str) -> None:
+        """As `wait`, and try again in a while: the store was busy, or the machine had no room."""
+        await self.wait(going, why)
+        asyncio.get_running_loop().call_later(AGAIN_SECONDS, self.again, going.session)
+
+    async def wait(self, going: Going, why: str = resting.ALONE) -> None:
+        """Keep noted that a session should run, and `why` it does not yet. This start counts not.
 
         Its turn is held.
         """
@@ -273,7 +304,7 @@ class Lives:
 
         def write(control: ControlService) -> None:
             should_run.note(control.store, note)
-            listing.change(control.store, going.session, waiting=resting.ALONE)
+            listing.change(control.store, going.session, waiting=why)
 
         with contextlib.suppress(UserError, OSError):  # It was noted when it began.
             await self._store.change(write)

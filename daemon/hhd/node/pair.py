@@ -212,6 +212,8 @@ class Granted:
 class Over:
     """The run is over, and the session whole: finished, waiting, interrupted, or failed (`status` is of the error).
 
+    `busy`: it failed since other processes held the store, and may be tried again. `alone`: no other device answered.
+
     After it the worker says nothing more.
     """
 

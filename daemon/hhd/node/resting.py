@@ -11,12 +11,15 @@ from hhd.node import pair
 from hhd.node.forks import Worker
 from hhd.node.going import Going
 from hhd.node.naming import ID_SHOWN
+from hhd.store.errors import BusyError
 from hhd_protocol import live
 
 ALONE = (
     "None of your other devices has answered since this one woke, so nothing more was begun; it goes on by itself once "
     "those that are linked have, and at once if you resume it here."
 )
+
+BUSY = "Another process held the store for too long, so it was not gone on with; that is tried again by itself."
 
 
 def state(name: str, sentence: str = "", ways: tuple[str, ...] = (), *, status: int = 0) -> live.State:
@@ -35,9 +38,16 @@ async def silent(going: Going, worker: Worker) -> live.State:
     return state("ended", sentence, (f"hhd resume {going.session.hex()[:ID_SHOWN]}",), status=Exit.UNEXPECTED)
 
 
+def hindered(error: Exception) -> str:
+    """Return why a session that should run could not be begun."""
+    return BUSY if isinstance(error, BusyError) else f"It was not gone on with, which is tried again by itself: {error}"
+
+
 def told(over: pair.Over, *, goes_on: bool) -> live.State:
     """Return how a session is whose process said how it ended; `goes_on`: the next daemon starts it again."""
     sentence, name = over.sentence, {"interrupted": "paused", "failed": "ended"}.get(over.end, over.end)
+    if over.end == "busy":
+        return state("waiting", BUSY, over.ways, status=over.status)
     if over.end == "alone":
         return state("waiting", ALONE, over.ways, status=over.status)
     if goes_on:

@@ -38,7 +38,7 @@ from hhd.node.rehearsing import Prepared
 from hhd.node.run import Here, Run
 from hhd.node.stored_session import StoreKeeper
 from hhd.runtime.outcomes import StopFlag
-from hhd.store.errors import BusyError
+from hhd.store.errors import AdvancedError, BusyError
 from hhd_protocol import live
 from hhd_protocol.ids import SessionId, Sha256, StatementId
 
@@ -93,7 +93,8 @@ def _begun(end: pair.End, messages: Iterator[pair.ToWorker], start: Start, bench
     except AloneError as error:
         over = Over(end="alone", status=int(error.exit), effect="", sentence=str(error), ways=())
     except UserError as error:
-        over = Over(end="failed", status=int(error.exit), effect="", sentence=str(error), ways=())
+        busy = isinstance(error, BusyError) and not isinstance(error, AdvancedError)
+        over = Over(end="busy" if busy else "failed", status=int(error.exit), effect="", sentence=str(error), ways=())
     except Exception as error:  # noqa: BLE001  The end of this process: what is known of it goes to the person.
         sentence = f"The session's process failed, which is a fault of hhd: {error!r:.500}"
         over = Over(end="failed", status=int(Exit.UNEXPECTED), effect="", sentence=sentence, ways=())
@@ -154,7 +155,7 @@ def _held(
         )
         try:
             run = stored.__enter__()
-        except BusyError:
+        except AdvancedError:
             if time.monotonic() > end or stop.is_set:
                 raise
             time.sleep(LOOK_SECONDS)

@@ -22,7 +22,7 @@ from hhd.node.forks import Forks, Worker
 from hhd.node.going import Going
 from hhd.node.handoff import held_back
 from hhd.node.lanes import Lanes
-from hhd.node.lives import PATIENCE_AFTER_START_SECONDS, PATIENCE_SECONDS, Lives
+from hhd.node.lives import AGAIN_SECONDS, PATIENCE_AFTER_START_SECONDS, PATIENCE_SECONDS, Lives
 from hhd.node.naming import ID_SHOWN
 from hhd.node.recapturing import Recapturing
 from hhd.node.relay.ports import Elsewhere
@@ -31,7 +31,7 @@ from hhd.node.should_run import Note
 from hhd.node.spares import Spares
 from hhd.node.store_access import StoreAccess
 from hhd.node.watching import LOOK_SECONDS, Watching
-from hhd.store.errors import MissingError
+from hhd.store.errors import DamagedStoreError, MissingError
 from hhd_protocol import live
 from hhd_protocol.ids import CheckpointId, SessionId
 
@@ -78,6 +78,7 @@ class Workers:
             stepped=self._has_stepped,
             environment_for=lambda session: self.environment_for(session),
         )
+        self._lives.again = self.attended
         self._tasks: asyncio.TaskGroup | None = None
         self.noted = asyncio.Event()
         """What should run is known."""
@@ -152,14 +153,24 @@ class Workers:
 
     async def _go_on_with_noted(self) -> None:
         assert self._tasks is not None
+        while not await self._went_on_with_noted(self._tasks):
+            await asyncio.sleep(AGAIN_SECONDS)
+
+    async def _went_on_with_noted(self, tasks: asyncio.TaskGroup) -> bool:
+        """Whether that is done, or cannot be: damage of the store is no reason not to be asked about it."""
         try:
             for one in await self.store.change(lambda control: held_back.not_held(control.store)):
-                self.going(one.session).tell(resting.state("running", "It goes on, as before the daemon ended."))
-                self._tasks.create_task(self._go_on_with(one))
-        except UserError as error:  # Damage of the store is no reason not to be asked about it.
+                going = self.going(one.session)
+                if going.worker is None and not going.turn.locked():  # Nobody was quicker.
+                    going.tell(resting.state("running", "It goes on, as before the daemon ended."))
+                    tasks.create_task(self._go_on_with(one))
+        except UserError as error:
             self.trouble = f"What ran before this daemon began is not known: {error}"
+            return isinstance(error, DamagedStoreError)
         finally:
             self.noted.set()
+        self.trouble = ""
+        return True
 
     async def _go_on_with(self, one: Note) -> None:
         going = self.going(one.session)
@@ -174,14 +185,23 @@ class Workers:
             )
             return
         async with going.turn:
-            with contextlib.suppress(UserError, OSError):  # It is told to who attaches.
-                await self._begin(going, one)
+            await self._begin_or_wait(going, one)
 
     async def _begin(self, going: Going, one: Note) -> None:
         """Begin a session as it was noted, whose turn is held, unless it runs; raises UserError, OSError."""
         if going.worker is None and not self._lives.stopping:
             going.folder, going.chosen_model, going.starts = one.folder, one.model, one.starts + 1
-            await self._lives.start(going, None, PATIENCE_AFTER_START_SECONDS)
+            await self._lives.start(going, None, PATIENCE_AFTER_START_SECONDS, by_itself=True)
+
+    async def _begin_or_wait(self, going: Going, one: Note) -> None:
+        """As `_begin`; what cannot be done now is tried again, and told to who attaches."""
+        try:
+            await self._begin(going, one)
+        except (UserError, OSError) as error:
+            if going.worker is None and not self._lives.stopping:
+                why = resting.hindered(error)
+                await self._lives.wait_for_room(going, why)
+                going.tell(resting.state("waiting", why, status=Exit.REFUSED))
 
     def others_answered(self) -> None:
         """The other devices have answered what they know: what rested for want of that goes on."""
@@ -197,23 +217,22 @@ class Workers:
     async def _go_on_after_all(self, session: SessionId) -> None:
         """Go on with a session, unless it should not run any more: a person paused it, it went to another device.
 
-        What cannot be done now is tried again at the next answer: until it runs, it waits.
+        What cannot be done now is tried again in a while, or at the next answer: until it runs, it waits.
         """
         going = self.going(session)
         async with going.turn:
-            with contextlib.suppress(UserError, OSError):
+            try:
                 noted = await self.store.look(lambda control: held_back.not_held(control.store))
-                one = next((one for one in noted if one.session == session), None)
-                if session not in self._lives.alone:  # It was begun, or paused.
-                    return
-                if one is None:
-                    self._lives.alone.discard(session)
-                    return
-                try:
-                    await self._begin(going, one)
-                except (UserError, OSError):
-                    if going.worker is None:
-                        await self._lives.wait_alone(going)
+            except (UserError, OSError):
+                asyncio.get_running_loop().call_later(AGAIN_SECONDS, self.attended, session)
+                return
+            one = next((one for one in noted if one.session == session), None)
+            if session not in self._lives.alone:  # It was begun, or paused.
+                return
+            if one is None:
+                self._lives.alone.discard(session)
+                return
+            await self._begin_or_wait(going, one)
 
     async def rest(self, session: SessionId) -> None:
         """A person wants a session to rest that should run, and waits for another device to answer."""

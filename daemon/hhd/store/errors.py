@@ -21,6 +21,10 @@ class BusyError(RefusedError):
     """Another process holds what this one needs."""
 
 
+class AdvancedError(BusyError):
+    """Another process of this device advances the session."""
+
+
 class MissingError(RefusedError):
     """The store does not have what was asked for."""
 

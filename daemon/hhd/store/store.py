@@ -26,7 +26,7 @@ from hhd.store.arrived import Arrived
 from hhd.store.catalogue import FACTS, HEAD_FACTS, Catalogue
 from hhd.store.checkpoints import Checkpoint, decode_checkpoint, record_of, refs_of
 from hhd.store.database import Database
-from hhd.store.errors import BusyError, DamagedStoreError, MissingError, ThinnedError
+from hhd.store.errors import AdvancedError, DamagedStoreError, MissingError, ThinnedError
 from hhd.store.families import Families, Family
 from hhd.store.freshness import Freshness
 from hhd.store.group import GroupDocument
@@ -230,11 +230,11 @@ class Store:
     def advance(self, session: SessionId) -> locks.Lock:
         """Take the right of this process, among those of this device, to advance a session.
 
-        Raises BusyError if another process has it. It ends with `release`, or with the process.
+        Raises AdvancedError if another process has it. It ends with `release`, or with the process.
         """
         lock = locks.take_within(self._lock_path(session), LOOK_SECONDS)
         if lock is None:
-            raise BusyError(
+            raise AdvancedError(
                 f"Session {session.hex()[:16]} is being advanced by another process of this device; "
                 "nothing was changed."
             )
