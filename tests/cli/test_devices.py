@@ -159,9 +159,25 @@ def test_at_the_question_of_pair_the_end_of_input_is_a_no(
 
     monkeypatch.setattr(daemons, "up", lambda: None)
     monkeypatch.setattr(peering, "pair_show", steps)
-    monkeypatch.setattr(peering, "pair_answer", lambda yes: answered.append(yes) is None)
+    monkeypatch.setattr(peering, "pair_answer", lambda yes, words: answered.append((yes, words)) is None)
     monkeypatch.setattr(Keyboard, "line", lambda self, prompt: None)
-    assert "nothing was changed" in said(capfd, "pair", status=3) and answered == [False]
+    assert "nothing was changed" in said(capfd, "pair", status=3) and answered == [(False, ("a", "b", "c"))]
+
+
+def test_a_role_is_said_where_the_code_is_shown_and_nowhere_in_vain(
+    own: None, capfd: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    shown = list[str]()
+
+    def steps(role: str) -> Iterator[PairingStep]:
+        shown.append(role)
+        yield PairingStep(kind="done", device=device_text(PHONE.id), name="x" * 500, role=role)
+
+    monkeypatch.setattr(daemons, "up", lambda: None)
+    monkeypatch.setattr(peering, "pair_show", steps)
+    assert "device that shows the code" in said(capfd, "pair", "0000-0000", "--role", "store-only", status=2)
+    lines = said(capfd, "pair", "--role", "store-only") + said(capfd, "pair")
+    assert shown == ["store-only", "full"] and "x" * 79 + "…" in lines and "x" * 80 not in lines
 
 
 def test_unpairing_says_what_was_there_and_who_was_added(own: None, capfd: pytest.CaptureFixture[str]) -> None:

@@ -1,16 +1,21 @@
-"""Where the device that shows a code is looked for."""
+"""Where the device that shows a code is looked for, and what a yes is of."""
 
 from __future__ import annotations
 
 import asyncio
+import socket
 from types import SimpleNamespace
 from typing import Any
 
 import pytest
 
 from hhd.base.errors import RefusedError
+from hhd.node.dialling import Place
 from hhd.node.meeting import Meeting
+from hhd.node.pairing import Question
 from hhd.transports.link import LinkError, Why
+from hhd_protocol.ids import DeviceId
+from hhd_protocol.statements import Role
 
 
 class Peers(SimpleNamespace):
@@ -42,5 +47,44 @@ def test_the_address_of_this_device_itself_is_not_dialled(host: str, here: bool)
             async for _ in Meeting(peers=peers, pairing=pairing, name=name)._with("1234-5671", host):
                 pass
         assert ("is this device itself" in str(told.value), peers.dialled == []) == (here, here)
+
+    asyncio.run(go())
+
+
+def test_a_name_whose_second_address_is_of_this_device_is_not_dialled(monkeypatch: pytest.MonkeyPatch) -> None:
+    async def go() -> None:
+        peers: Any = Peers(dialled=[], serve=lambda *_: None)
+        meeting = Meeting(peers=peers, pairing=SimpleNamespace(is_open=False), name=None)  # type: ignore[arg-type]
+
+        async def found(host: str, port: int) -> list[Any]:
+            return [(socket.AF_INET, 0, 0, "", (one, 0)) for one in ("192.0.2.1", "127.0.0.1")]
+
+        monkeypatch.setattr(asyncio.get_running_loop(), "getaddrinfo", found)
+        assert await meeting._is_here(Place("two.example", 4711))
+        assert not await meeting._is_here(Place("two.example", 4712))
+
+    asyncio.run(go())
+
+
+def test_a_yes_to_words_that_are_asked_about_no_more_is_no_yes_to_others() -> None:
+    async def go() -> None:
+        peers: Any = Peers(dialled=[], serve=lambda *_: None, pairing_wanted=lambda _: None)
+        meeting = Meeting(peers=peers, pairing=SimpleNamespace(is_open=False), name=None)  # type: ignore[arg-type]
+        answer: Any = meeting.verbs()["pair_answer"].act
+
+        def question(*words: str) -> Question:
+            return Question(
+                words=words, other=DeviceId(bytes(32)), name="desktop", role=Role.FULL, introducing=True, others=0
+            )
+
+        with meeting._one_at_a_time() as steps:
+            late = asyncio.ensure_future(meeting.agrees(question("acid", "acorn", "actor")))
+            await steps.get()
+        assert not await late
+        with meeting._one_at_a_time() as steps:
+            asked = asyncio.ensure_future(meeting.agrees(question("adult", "agent", "album")))
+            await steps.get()
+            assert not await answer(yes=True, words=("acid", "acorn", "actor")) and not asked.done()
+            assert await answer(yes=True, words=("adult", "agent", "album")) and await asked
 
     asyncio.run(go())

@@ -319,6 +319,51 @@ def test_a_fixed_address_finds_who_is_there_once_and_keeps_it() -> None:
     run(test)
 
 
+def test_what_is_asked_of_a_daemon_that_just_began_waits_for_what_is_kept() -> None:
+    async def test(house: House) -> None:
+        kept = AddressBook(
+            fixed={Place("desktop", 1): None}, met={ident("desktop"): Met(seen_ms=7, places=(Place("desktop", 2),))}
+        )
+        laptop = house.device("laptop", PAIR, Shelf(kept))
+        around = await laptop.peers._peer_add("desktop:3")  # Before anything was read.
+        assert [one.address for one in around.fixed] == ["desktop:1", "desktop:3"]
+        assert [(one.name, one.seen_ms) for one in around.peers] == [("desktop", 7)]
+        assert laptop.shelf.book.met == kept.met and set(laptop.shelf.book.fixed) == {*kept.fixed, Place("desktop", 3)}
+        again = house.device("laptop", PAIR, laptop.shelf)
+        assert [one.name for one in (await again.peers._peers()).peers] == ["desktop"]
+
+    run(test)
+
+
+def test_while_the_group_cannot_be_read_that_is_said_and_no_address_is_lost() -> None:
+    async def test(house: House) -> None:
+        shelf = Shelf(AddressBook(fixed={Place("desktop", 1): None}))
+        laptop = House.Device(house, "laptop", Circle(), shelf)
+        with mock.patch.object(shelf, "read", side_effect=RefusedError("The disk is gone.")):
+            laptop.start()
+            for act in (laptop.peers._peers(), laptop.peers._peer_add("desktop:3"), laptop.peers.listening()):
+                with pytest.raises(RefusedError, match="The disk is gone"):
+                    await asyncio.wait_for(act, 60)
+        assert shelf.book.fixed == {Place("desktop", 1): None} and not shelf.written
+        await laptop.end()
+
+    run(test)
+
+
+def test_an_address_that_cannot_be_kept_is_refused_and_not_used() -> None:
+    async def test(house: House) -> None:
+        laptop = house.device("laptop", PAIR, Shelf(AddressBook(fixed={Place("desktop", 1): None})))
+        with mock.patch.object(laptop.shelf, "write", side_effect=RefusedError("The disk is full.")):
+            for act in (laptop.peers._peer_add("desktop:3"), laptop.peers._peer_remove("desktop:1")):
+                with pytest.raises(RefusedError, match="The disk is full"):
+                    await act
+        assert [one.address for one in (await laptop.peers._peers()).fixed] == ["desktop:1"]
+        await laptop.peers._peer_add("desktop:3")
+        assert set(laptop.shelf.book.fixed) == {Place("desktop", 1), Place("desktop", 3)}
+
+    run(test)
+
+
 def test_how_long_ago_a_device_was_linked_is_said_by_a_clock_that_does_not_jump() -> None:
     async def test(house: House) -> None:
         laptop, desktop = await pair(house)
@@ -434,15 +479,22 @@ def test_what_a_person_types_is_an_address_or_refused() -> None:
         "host:",
         "host:0",
         "host:65536",
+        "host:0000080808080",
+        "host:" + "0" * 5000 + "80",
         "host:x",
         "host:٣",
         "999.1.1.1",
         "-x",
         "[::1",
         "[]:1",
+        "fe80::1%",
+        "fe80::1%\udcff",
+        "fe80::1%a b",
+        "fe80::1%" + "x" * 64,
     ):
         with pytest.raises(UsageError):
             typed(text)
+    assert typed("[fe80::1%eth0.5]:80") == Place("fe80::1%eth0.5", 80)
     assert PORT_DEFAULT == sockets.PORT_DEFAULT
 
 

@@ -160,15 +160,15 @@ def pair_show(role: str) -> Generator[PairingStep, None, None]:
         yield from daemon.stream("pair_show", PairingStep, role=role)
 
 
-def pair_with(code: str, *, host: str | None, role: str) -> Generator[PairingStep, None, None]:
+def pair_with(code: str, *, host: str | None) -> Generator[PairingStep, None, None]:
     """Pair with the device that shows `code`; raises UsageError, RefusedError, UncertainError."""
     from hhd.node.answers.pairing import PairingStep
 
     with asking() as daemon:
-        yield from daemon.stream("pair_with", PairingStep, code=code, host=host, role=role)
+        yield from daemon.stream("pair_with", PairingStep, code=code, host=host)
 
 
-def pair_answer(yes: bool) -> bool:
-    """Answer the question of the pairing that is under way; False where none waits any more."""
+def pair_answer(yes: bool, words: tuple[str, ...]) -> bool:
+    """Answer the question that showed `words`; False where it does not wait any more."""
     with asking() as daemon:
-        return daemon.ask("pair_answer", bool, yes=yes)
+        return daemon.ask("pair_answer", bool, yes=yes, words=words)

@@ -11,12 +11,15 @@ import click
 
 from hhd.app import daemons, peering
 from hhd.base.errors import RefusedError
-from hhd.base.text import visible
+from hhd.base.text import short, visible
 from hhd.cli import telling
 from hhd.cli.agreeing import agreed
 
 if TYPE_CHECKING:
     from hhd.node.answers.pairing import PairingStep
+
+NAME_CHARS = 80
+"""It came from the other device, and stands beside what a person has to read."""
 
 
 @click.command("pair")
@@ -25,11 +28,9 @@ if TYPE_CHECKING:
 @click.option(
     "--role",
     type=click.Choice(["full", "controller", "store-only"]),
-    default="full",
-    show_default=True,
-    help="What the device that joins may do.",
+    help="What the device that joins may do; said where the code is shown. [default: full]",
 )
-def command(code: str | None, host: str | None, role: str) -> None:
+def command(code: str | None, host: str | None, role: str | None) -> None:
     """Make two of your devices known to each other.
 
     Run it without CODE on one device: it shows a code. Run it with that CODE on the other one. Both then show the same
@@ -37,8 +38,10 @@ def command(code: str | None, host: str | None, role: str) -> None:
     """
     if code is None and host is not None:
         raise click.UsageError("--host goes with a CODE: it says where the device is that shows it")
+    if code is not None and role is not None:
+        raise click.UsageError("--role is said on the device that shows the code: hhd pair --role ROLE")
     daemons.up()
-    steps = peering.pair_show(role) if code is None else peering.pair_with(code, host=host, role=role)
+    steps = peering.pair_show(role or "full") if code is None else peering.pair_with(code, host=host)
     with contextlib.closing(steps):  # Who goes away closes the code.
         _follow(steps)
 
@@ -59,7 +62,7 @@ def _follow(steps: Generator[PairingStep, None, None]) -> None:
             case "question":
                 telling.lines(_question(step))
                 yes = agreed("Are these words on both screens, and do you want this?", as_json=False)
-                if not peering.pair_answer(yes) and yes:
+                if not peering.pair_answer(yes, step.words) and yes:
                     raise RefusedError("It took too long; nothing was changed. Run hhd pair again.")
             case "done":
                 telling.lines([f"Paired with {_called(step)}. Its id is {step.device}."])
@@ -78,5 +81,5 @@ def _question(step: PairingStep) -> list[str]:
 
 
 def _called(step: PairingStep) -> str:
-    name = visible(step.name, one_line=True)
+    name = short(step.name, NAME_CHARS)
     return f"the device that calls itself '{name}'" if name else "the other device"

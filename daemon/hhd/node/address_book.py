@@ -12,6 +12,7 @@ from collections.abc import Mapping
 from dataclasses import dataclass, field, replace
 
 from hhd.base.errors import RefusedError, UsageError
+from hhd.base.text import short
 from hhd.node.dialling import FIXED_MAX, LINKED_MAX, Place
 from hhd.store.errors import DamagedStoreError
 from hhd.store.store import Store
@@ -24,6 +25,10 @@ PORT_DEFAULT = 17470
 
 _TABLE = "addresses"
 _HOST = re.compile(r"[A-Za-z0-9](?:[A-Za-z0-9._-]{0,252})")
+_SCOPE = re.compile(r"[A-Za-z0-9._:@-]{0,15}")
+"""The interface behind an address that only counts on one: its name, or its number."""
+_PORT = re.compile(r"[0-9]{1,5}")
+_SHOWN_CHARS = 60
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -95,13 +100,15 @@ def typed(text: str) -> Place:
     host, port = _split(text.strip())
     try:
         host = str(ipaddress.ip_address(host))
+        sound = _SCOPE.fullmatch(host.partition("%")[2]) is not None
     except ValueError:
-        if _HOST.fullmatch(host) is None or re.fullmatch(r"[0-9.]+", host):
-            raise UsageError(
-                f"'{text}' is no address: it is HOST:PORT, or [IPV6]:PORT; the port may be left out."
-            ) from None
-    if not port.isascii() or not port.isdigit() or not 0 < int(port[:6]) < 65536:
-        raise UsageError(f"'{port}' is no port: it is a number from 1 to 65535.")
+        sound = _HOST.fullmatch(host) is not None and re.fullmatch(r"[0-9.]+", host) is None
+    if not sound:
+        raise UsageError(
+            f"'{short(text, _SHOWN_CHARS)}' is no address: it is HOST:PORT, or [IPV6]:PORT; the port may be left out."
+        )
+    if _PORT.fullmatch(port) is None or not 0 < int(port) < 65536:
+        raise UsageError(f"'{short(port, _SHOWN_CHARS)}' is no port: it is a number from 1 to 65535.")
     return Place(host, int(port))
 
 

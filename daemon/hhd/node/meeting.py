@@ -1,8 +1,8 @@
 """Pairing as a part of the daemon: a code that is shown here, or typed here, the device that has it, and the person.
 
     pair_show(role)                 a stream: the code, then the question, then that it is done
-    pair_with(code, host, role)     a stream: the question, then that it is done
-    pair_answer(yes)                the person's answer to the question
+    pair_with(code, host)           a stream: the question, then that it is done
+    pair_answer(yes, words)         the person's answer to the question that showed these words
 
 A stream that nobody listens to any more ends what it began: the code is closed, the question is answered with no.
 """
@@ -46,6 +46,8 @@ class Meeting:
         self._steps: Steps | None = None
         self._talking = 0
         self._asked: asyncio.Future[bool] | None = None
+        self._words: tuple[str, ...] = ()
+        """What the question showed."""
         peers.serve(PAIR, self._came)
         peers.pairing_open = lambda: pairing.is_open
 
@@ -72,7 +74,7 @@ class Meeting:
     async def agrees(self, question: Question) -> bool:
         """As `hhd.node.pairing.Person`."""
         assert self._steps is not None
-        self._asked = asyncio.get_running_loop().create_future()
+        self._asked, self._words = asyncio.get_running_loop().create_future(), question.words
         self._steps.put_nowait(
             PairingStep(
                 kind="question",
@@ -89,9 +91,9 @@ class Meeting:
         finally:
             self._asked = None
 
-    async def _answer(self, yes: bool) -> bool:
-        """Answer the question that waits; False where none does any more."""
-        if self._asked is None or self._asked.done():
+    async def _answer(self, yes: bool, words: tuple[str, ...]) -> bool:
+        """Answer the question that waits; False where none does any more, or another one than showed `words`."""
+        if self._asked is None or self._asked.done() or words != self._words:
             return False
         self._asked.set_result(yes)
         return True
@@ -147,11 +149,8 @@ class Meeting:
 
     # Typing
 
-    async def _with(
-        self, code: str, host: str | None = None, role: str = Role.FULL.value
-    ) -> AsyncIterator[PairingStep]:
+    async def _with(self, code: str, host: str | None = None) -> AsyncIterator[PairingStep]:
         """Pair with the device that shows `code`; `host`: where it is, None to look for it on this network."""
-        wanted = _role(role)
         parsed(code)  # A slip of the finger costs no guess.
         places = None if host is None else [typed(host)]
         with self._one_at_a_time() as steps:
@@ -169,7 +168,7 @@ class Meeting:
                     )
                 yield PairingStep(kind="found", address=str(place), device=device_text(link.peer))
                 channel = await link.open(PAIR)
-                guess = self._pairing.guessed(channel, link.peer, code, self, await self._name(), wanted)
+                guess = self._pairing.guessed(channel, link.peer, code, self, await self._name())
                 async with contextlib.aclosing(_until(guess, steps)) as told:
                     async for step in told:
                         if isinstance(step, Done):
@@ -187,11 +186,14 @@ class Meeting:
         """Whether this very daemon is at `place`: its port, on an address that this device has."""
         if place.port != await self._peers.listening():
             return False
-        with contextlib.suppress(OSError, UnicodeError):  # Not found, or another's: who dials it is told.
-            for family, _, _, _, address in await asyncio.get_running_loop().getaddrinfo(place.host, 0):
-                with socket.socket(family, socket.SOCK_DGRAM) as probe:
-                    probe.bind(address)
-                    return True
+        try:
+            found = await asyncio.get_running_loop().getaddrinfo(place.host, 0)
+        except (OSError, UnicodeError):
+            return False  # Who dials it is told.
+        for family, _, _, _, address in found:
+            with contextlib.suppress(OSError), socket.socket(family, socket.SOCK_DGRAM) as probe:
+                probe.bind(address)  # What is another's cannot be bound to.
+                return True
         return False
 
     async def _find(self) -> list[Place]:

@@ -160,14 +160,12 @@ class Pairing:
         self._failures = self._failures.succeeded(remote)
         return done
 
-    async def guessed(
-        self, channel: Channel, other: DeviceId, code: str, person: Person, name: str, role: Role = FULL
-    ) -> Done:
+    async def guessed(self, channel: Channel, other: DeviceId, code: str, person: Person, name: str) -> Done:
         """Pair with the device that shows `code`, as a person typed it; `name`: what this device calls itself.
 
         Raises RefusedError, UncertainError; UsageError for what cannot be a code, with nothing sent.
         """
-        return await self._run(Side.GUESSER, channel, other, parsed(code), person, name, role)
+        return await self._run(Side.GUESSER, channel, other, parsed(code), person, name, FULL)
 
     async def _run(
         self, side: Side, channel: Channel, other: DeviceId, code: str, person: Person, name: str, role: Role

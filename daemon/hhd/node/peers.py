@@ -15,7 +15,7 @@ from collections.abc import Callable, Mapping
 from typing import Protocol
 
 from hhd.base import log
-from hhd.base.errors import UserError
+from hhd.base.errors import RefusedError, UserError
 from hhd.node import around
 from hhd.node.address_book import AddressBook, typed
 from hhd.node.answers.peers import Around, Fixed, Peer
@@ -86,7 +86,7 @@ class Peers:
         """Devices that did not let this one in, and were not linked since."""
         self._seen: dict[DeviceId, int] = {}
         """When devices were linked last, by a clock that nobody sets and that counts sleep."""
-        self._stir, self._wanted = asyncio.Event(), asyncio.Event()
+        self._stir, self._wanted, self._looked = asyncio.Event(), asyncio.Event(), asyncio.Event()
         self._transport: Transport | None = None
         self._listening = Listening(
             settings=settings,
@@ -151,7 +151,8 @@ class Peers:
         self._stirred()
 
     async def listening(self) -> int:
-        """As `Listening.port`."""
+        """As `Listening.port`; raises RefusedError while the group cannot be read."""
+        await self._insist_on_group()
         return await self._listening.port()
 
     def met(self, device: DeviceId, place: Place) -> None:
@@ -200,11 +201,19 @@ class Peers:
                 self._book = await self._lane.do(self._books.read)
                 await self.roll.refresh()
                 self._trouble = ""
+                self._looked.set()
                 return
             except UserError as error:
                 log.fault("group_unread", error)
                 self._trouble = f"The group cannot be read, so nobody is linked. {error}"
+                self._looked.set()
                 await asyncio.sleep(RELOAD_SECONDS)
+
+    async def _insist_on_group(self) -> None:
+        """Wait for what is kept, which a daemon that just began has not read yet; raises RefusedError if it cannot."""
+        await self._looked.wait()
+        if self._trouble:
+            raise RefusedError(self._trouble)
 
     async def _until(self, *, wanted: bool) -> None:
         while self._is_wanted() is not wanted:
@@ -379,17 +388,27 @@ class Peers:
             log.fault("addresses_unkept", error)
 
     async def _peer_add(self, address: str) -> Around:
-        self._note(self._book.fixing(typed(address)))
-        await self._save()
+        place = typed(address)
+        await self._fix(lambda book: book.fixing(place))
         self._stir.set()
         return await self._peers()
 
     async def _peer_remove(self, address: str) -> Around:
-        self._note(self._book.unfixing(typed(address)))
-        await self._save()
+        place = typed(address)
+        await self._fix(lambda book: book.unfixing(place))
         return await self._peers()
 
+    async def _fix(self, change: Callable[[AddressBook], AddressBook]) -> None:
+        """Change what a person fixed; what cannot be kept is not used either, and raises."""
+        await self._insist_on_group()
+        written = change(self._book).of_members(self.roll.others)
+        await self._lane.do(lambda: self._books.write(written))
+        self._note(change(self._book))
+        if self._book != written:  # Somebody was met meanwhile.
+            await self._save()
+
     async def _peers(self) -> Around:
+        await self._insist_on_group()
         names = await self._lane.do(self._books.names)
         return Around(
             peers=tuple(self._shown(device, names.get(device, "")) for device in self.roll.others),
