@@ -6,6 +6,7 @@ import asyncio
 import contextlib
 import dataclasses
 import datetime
+import functools
 import multiprocessing
 import os
 import re
@@ -571,6 +572,25 @@ def test_few_strangers_are_in_at_a_time_and_all_go_with_the_code() -> None:
         for link in links:
             assert (await link.ended()).why is Why.LOST
         assert await honest.answers(10)
+
+    on_served(test)
+
+
+def test_strangers_that_shake_hands_all_at_once_are_as_few_and_keep_no_member_out() -> None:
+    async def test(desktop: Served) -> None:
+        desktop.trust.open = True
+        certificates = [certificate_of(f"stranger {number}") for number in range(FEW.pending)]
+        strangers = await asyncio.gather(*(shaken(desktop.port, one) for one in certificates))
+        while len(desktop.refused) + len(desktop.desktop.links) < FEW.pending:  # Nobody has said hello yet.
+            await asyncio.sleep(0.001)
+        assert set(desktop.refused) == {Why.FULL} and len(desktop.desktop.links) == FEW.strangers
+        for _, connection in strangers:
+            with contextlib.suppress(SSL.Error):
+                await patiently(functools.partial(connection.send, HELLO))
+        assert await (await desktop.ask()).answers(10)
+        assert len(desktop.desktop.links) <= FEW.strangers + 1
+        for own, _ in strangers:
+            own.close()
 
     on_served(test)
 

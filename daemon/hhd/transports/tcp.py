@@ -299,7 +299,7 @@ class TcpListener:
             await _ready(own, Wants.READ, seconds=transport.bounds.handshake_seconds)
             fresh.spoke = True
             proven = await transport.secured(own, fresh.remote, dialled=False, wanted=None)
-            self._admit(proven.peer)
+            fresh.trusted = self._admit(proven.peer)
         except LinkError as error:
             transport.refused(fresh.remote, error)
             await _hang_up(own, transport.bounds.linger_seconds)
@@ -325,17 +325,23 @@ class TcpListener:
                 with contextlib.suppress(asyncio.CancelledError):
                     await link.close()
 
-    def _admit(self, peer: DeviceId) -> None:
-        """Make sure that there is room for a link of `peer`; raises LinkError."""
+    def _admit(self, peer: DeviceId) -> bool:
+        """Make sure that there is room for a link of `peer`; return whether it is trusted. Raises LinkError.
+
+        Who has been admitted and not said hello yet has a place like who did.
+        """
         bounds = self._transport.bounds
         of_one = [link for link in self._came_in if link.peer == peer]
         for link in of_one[: len(of_one) + 1 - bounds.links_of_one]:
             link.cut("the same device has newer ones")
-        strangers = sum(not link.trusted for link in self._came_in)
-        if not self._transport.trusted(peer) and strangers >= bounds.strangers:
+        admitted = [one.trusted for one in self._pending.values() if one.trusted is not None]
+        admitted += [link.trusted for link in self._came_in]
+        trusted = self._transport.trusted(peer)
+        if not trusted and admitted.count(False) >= bounds.strangers:
             raise LinkError(Why.FULL, "As many strangers as may be are here already.")
-        if len(self._came_in) >= bounds.links:
+        if len(admitted) >= bounds.links:
             raise LinkError(Why.FULL, "There are as many links as may be.")
+        return trusted
 
 
 class _Pending:
@@ -344,6 +350,8 @@ class _Pending:
     def __init__(self, own: socket.socket, address: tuple[object, ...]) -> None:
         self.own, self.remote, self.network = own, sockets.shown(address), sockets.network(address)
         self.spoke = self.linked = False
+        self.trusted: bool | None = None
+        """Whether the device that was admitted is; None: none was yet."""
 
 
 class TlsWire:
