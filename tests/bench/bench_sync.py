@@ -24,7 +24,7 @@ from tests.bench import sync_others
 from tests.bench.bench_links import context
 from tests.bench.harness import own_folders, percentile, report
 from tests.net.lab import Emulated, Host, Net, missing
-from tests.node.wired import Grown
+from tests.node.sync.wired import Grown
 from tests.store.conftest import Memory
 from tests.transports.devices import certificate_of, device_named
 

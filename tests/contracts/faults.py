@@ -31,14 +31,14 @@ MOVING: Kinds = {
         "e2e/test_daemon.py::test_a_lock_file_that_says_nonsense_stops_nobody",
     ),
     Kind("4", "a session that is gone at the target is asked for for ever"): (
-        "node/test_handoffs_faults.py::test_a_session_on_its_way_is_not_removed_at_the_target_and_arrives",
-        "node/test_handoffs_faults.py::test_a_session_that_is_gone_at_the_target_is_not_asked_for_for_ever_and_can_be_"
+        "node/handoff/test_faults.py::test_a_session_on_its_way_is_not_removed_at_the_target_and_arrives",
+        "node/handoff/test_faults.py::test_a_session_that_is_gone_at_the_target_is_not_asked_for_for_ever_and_can_be_"
         "gone_on_with",
-        "node/test_handoffs_removed.py::test_the_handoff_of_a_session_that_is_removed_everywhere_ends_and_nobody_goes_on",
+        "node/handoff/test_removed.py::test_the_handoff_of_a_session_that_is_removed_everywhere_ends_and_nobody_goes_on",
     ),
     Kind("5", "an effect is repeated on resume"): (
         "effects/test_killed.py::test_killed_at_every_point_no_act_runs_twice_and_none_is_forgotten",
-        "node/test_handoffs.py::test_cut_off_at_any_stage_the_session_goes_on_at_exactly_one_place",
+        "node/handoff/test_handoffs.py::test_cut_off_at_any_stage_the_session_goes_on_at_exactly_one_place",
         "net/test_transfer_stages.py::test_struck_at_any_stage_it_goes_on_at_exactly_one_place_without_a_person",
     ),
     Kind("6", "a tool call without its result poisons the resume"): (
@@ -61,10 +61,10 @@ MOVING: Kinds = {
     ),
     Kind("14", "a move loses turns"): (
         "node/test_release_file.py::test_the_pending_command_runs_once_where_the_session_was_taken",
-        "node/test_handoffs.py::test_cut_off_at_any_stage_the_session_goes_on_at_exactly_one_place",
+        "node/handoff/test_handoffs.py::test_cut_off_at_any_stage_the_session_goes_on_at_exactly_one_place",
     ),
     Kind("15", "a changed tree ends the move without a word"): (
-        "node/test_handoffs_faults.py::test_one_unstaged_change_arrives_unstaged_and_what_the_person_changed_meanwhile_"
+        "node/handoff/test_faults.py::test_one_unstaged_change_arrives_unstaged_and_what_the_person_changed_meanwhile_"
         "is_kept",
         "workspace/test_materialise.py::test_changes_of_the_person_are_never_written_over",
     ),
@@ -76,11 +76,11 @@ MOVING: Kinds = {
         "e2e/test_run_moved.py::test_carried_to_another_folder",
     ),
     Kind("18", "a state that was wiped counts from one again"): (
-        "node/test_syncing_engine.py::test_a_restored_store_is_told_what_it_had_and_waits_for_a_takeover",
+        "node/sync/test_engine.py::test_a_restored_store_is_told_what_it_had_and_waits_for_a_takeover",
         "sim/test_scenarios.py::test_a_restored_source_releases_twice_and_one_target_owns",
     ),
     Kind("20", "a link that drops at the last byte costs everything"): (
-        "node/test_syncing_engine.py::test_a_large_object_is_gone_on_with_after_a_cut_or_a_kill_in_the_middle_or_at_its_"
+        "node/sync/test_engine.py::test_a_large_object_is_gone_on_with_after_a_cut_or_a_kill_in_the_middle_or_at_its_"
         "last_part",
         "net/test_links.py::test_a_link_cut_at_any_byte_also_the_last_gives_whole_messages_only_and_the_next_one_gives_"
         "all",
@@ -90,10 +90,10 @@ MOVING: Kinds = {
         "effects/test_confine.py::test_no_path_made_of_links_and_dots_reads_the_secret",
     ),
     Kind("23", "with the other device gone a command hangs"): (
-        "node/test_handoffs.py::test_a_release_whose_target_is_gone_ends_uncertain_and_says_the_way_which_works",
-        "node/test_handoffs.py::test_a_running_effect_is_waited_for_and_past_the_deadline_it_goes_on_here",
+        "node/handoff/test_handoffs.py::test_a_release_whose_target_is_gone_ends_uncertain_and_says_the_way_which_works",
+        "node/handoff/test_handoffs.py::test_a_running_effect_is_waited_for_and_past_the_deadline_it_goes_on_here",
         "net/test_transfer_stages.py::test_where_a_device_is_gone_for_good_the_way_on_is_offered_and_works",
-        "node/test_handoffs_put_out.py::test_before_the_release_it_is_given_up_at_once_and_the_session_goes_on_at_the_"
+        "node/handoff/test_put_out.py::test_before_the_release_it_is_given_up_at_once_and_the_session_goes_on_at_the_"
         "source",
     ),
     Kind("24", "a pause in deep recursion writes past the room that its frames have"): (
@@ -119,9 +119,9 @@ MOVING: Kinds = {
         "cli/test_devices.py::test_a_hostile_name_of_a_device_is_shown_as_text",
     ),
     Kind("32", "peers keep what they believed of one that lost its data, and exchange without end"): (
-        "node/test_syncing_engine.py::test_a_restored_store_is_told_what_it_had_and_waits_for_a_takeover",
+        "node/sync/test_engine.py::test_a_restored_store_is_told_what_it_had_and_waits_for_a_takeover",
         "sim/sync/test_sync_worlds.py::test_nothing_breaks_in_the_first_worlds_and_all_settle",
-        "node/test_syncing_hostile.py::test_endless_asking_ends_the_link",
+        "node/sync/test_hostile.py::test_endless_asking_ends_the_link",
     ),
     Kind("33", "one bundle is taken at two targets"): (
         "node/test_release_file.py::test_it_is_taken_once_and_nowhere_else",
@@ -129,8 +129,8 @@ MOVING: Kinds = {
     ),
     Kind("35", "a lost reply to the commit makes both give up"): (
         "protocol/test_handoff.py::test_nothing_leads_back_from_the_release_at_either_side",
-        "node/test_handoffs.py::test_cut_off_at_any_stage_the_session_goes_on_at_exactly_one_place",
-        "node/test_handoffs_again.py::test_a_session_that_was_taken_and_not_begun_is_begun_by_the_next_daemon_alone",
+        "node/handoff/test_handoffs.py::test_cut_off_at_any_stage_the_session_goes_on_at_exactly_one_place",
+        "node/handoff/test_again.py::test_a_session_that_was_taken_and_not_begun_is_begun_by_the_next_daemon_alone",
     ),
 }
 """Of moving, owning, syncing and controlling sessions."""

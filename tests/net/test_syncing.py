@@ -15,7 +15,7 @@ from tests.net.conftest import LabMaker
 from tests.net.lab import Emulated, Host
 from tests.net.paired import at, both_linked, linked, pair, until
 from tests.net.test_transfer import children, session_of, settled
-from tests.node.wired import Grown
+from tests.node.sync.wired import Grown
 from tests.store.conftest import Memory
 
 from hhd.node import programs, sessions, store

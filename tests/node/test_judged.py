@@ -9,8 +9,8 @@ from unittest import mock
 
 import pytest
 from tests.node.circles import NOW, identity
+from tests.node.sync.wired import person
 from tests.node.test_doors import Known, gone_on_elsewhere, removed_elsewhere, revoked, taken_over
-from tests.node.wired import person
 
 from hhd.node import judged
 from hhd.node.lineages import Lineage, lineage_of

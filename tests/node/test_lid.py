@@ -12,7 +12,8 @@ from unittest import mock
 
 import pytest
 from tests.e2e.lab import call, needs_agent, says, text
-from tests.node import two, wired
+from tests.node import two
+from tests.node.sync import wired
 from tests.node.test_run import GLOB, Person
 
 from hhd.base import locks

@@ -19,8 +19,8 @@ from unittest import mock
 import pytest
 from tests.bench.bench_sync import Idle
 from tests.e2e.lab import needs_agent
-from tests.node import wired
-from tests.node.handing import until
+from tests.node.handoff.handing import until
+from tests.node.sync import wired
 from tests.node.test_lid import SCRIPT, Clock, Device, awake
 from tests.node.test_run import Person
 

@@ -9,7 +9,7 @@ from collections.abc import Callable, Coroutine
 from typing import Any, cast
 
 import pytest
-from tests.node.handing import until
+from tests.node.handoff.handing import until
 
 from hhd.app import sessions as app
 from hhd.node import listing, should_run

@@ -7,7 +7,7 @@ from pathlib import Path
 
 import pytest
 from tests.node.circles import identity
-from tests.node.wired import person
+from tests.node.sync.wired import person
 
 from hhd.node import transferred
 from hhd.node.devices import Devices

@@ -7,7 +7,7 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-from tests.node.wired import Person, Work, person
+from tests.node.sync.wired import Person, Work, person
 from tests.store.conftest import Memory, flat
 
 from hhd.store import image_writer

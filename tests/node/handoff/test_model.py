@@ -11,7 +11,7 @@ from unittest import mock
 from tests.e2e.lab import needs_agent
 from tests.loopback.messages_api import call, message, serve, text
 from tests.node import two
-from tests.node.handing import Site, house, until
+from tests.node.handoff.handing import Site, house, until
 
 from hhd.node.ended import End
 from hhd.node.handoff import steps as handoff_steps

@@ -12,8 +12,8 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any, TypeVar, cast
 
-from tests.node.handing import House, Site
-from tests.node.handing import until as holds_soon
+from tests.node.handoff.handing import House, Site
+from tests.node.handoff.handing import until as holds_soon
 from tests.node.two import Device
 
 from hhd.base.errors import UserError

@@ -5,7 +5,7 @@ from __future__ import annotations
 from pathlib import Path
 
 import pytest
-from tests.node.wired import Person, Work, person
+from tests.node.sync.wired import Person, Work, person
 from tests.store.conftest import Memory
 
 from hhd.node import findings, listing, registry, sessions

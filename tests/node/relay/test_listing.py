@@ -10,8 +10,8 @@ from unittest import mock
 
 import pytest
 from tests.e2e.lab import needs_agent
-from tests.node.relayed import Desk, Home, home, run, until
-from tests.node.test_relays import asking, role, two
+from tests.node.relay.relayed import Desk, Home, home, run, until
+from tests.node.relay.test_relays import asking, role, two
 from tests.node.two import Device
 
 from hhd.base.errors import RefusedError

@@ -13,7 +13,7 @@ from pathlib import Path
 import pytest
 import zstandard
 from tests.node.circles import NOW
-from tests.node.wired import Person, Work, person
+from tests.node.sync.wired import Person, Work, person
 from tests.store.conftest import Memory, flat
 
 from hhd.node import findings, listing, sessions

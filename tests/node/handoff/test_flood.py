@@ -11,7 +11,7 @@ from unittest import mock
 
 import pytest
 from tests.e2e.lab import needs_agent
-from tests.node.handing import House, Site, known_to_all, run, until
+from tests.node.handoff.handing import House, Site, known_to_all, run, until
 from tests.node.test_run import GLOB
 from tests.node.two import Device, devices
 

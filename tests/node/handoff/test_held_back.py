@@ -12,7 +12,7 @@ from unittest import mock
 
 import pytest
 from tests.e2e.lab import needs_agent
-from tests.node.handing import Site, house, until
+from tests.node.handoff.handing import Site, house, until
 from tests.node.test_run import GLOB
 from tests.node.two import Device, devices
 

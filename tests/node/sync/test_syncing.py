@@ -10,7 +10,7 @@ from pathlib import Path
 
 import pytest
 from tests.bench.bench_sync import Idle, Peering, grouped, opened
-from tests.node.wired import Grown
+from tests.node.sync.wired import Grown
 from tests.store.conftest import Memory
 from tests.transports.devices import device_named
 

@@ -10,8 +10,8 @@ from unittest import mock
 
 import pytest
 from tests.e2e.lab import call, needs_agent, says, text
-from tests.node import handing
-from tests.node.relayed import Desk, Home, home, run, until
+from tests.node.handoff import handing
+from tests.node.relay.relayed import Desk, Home, home, run, until
 from tests.node.test_run import GLOB
 from tests.node.two import NOW, Device, devices
 

@@ -19,7 +19,7 @@ from unittest import mock
 
 import pytest
 from tests.e2e.lab import needs_agent
-from tests.node.handing import House, house
+from tests.node.handoff.handing import House, house
 from tests.node.two import Device, devices
 
 from hhd.base.errors import UserError

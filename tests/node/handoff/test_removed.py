@@ -9,7 +9,7 @@ from unittest import mock
 
 import pytest
 from tests.e2e.lab import call, needs_agent, says, text
-from tests.node.handing import Site, house, until
+from tests.node.handoff.handing import Site, house, until
 from tests.node.test_run import GLOB
 from tests.node.two import Device, brought, devices
 

@@ -11,7 +11,7 @@ from dataclasses import replace
 from pathlib import Path
 
 import pytest
-from tests.node.wired import Person, Work, person
+from tests.node.sync.wired import Person, Work, person
 from tests.protocol.mutate import mutated_bytes
 from tests.store.conftest import Memory
 

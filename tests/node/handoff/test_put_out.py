@@ -7,8 +7,8 @@ from collections.abc import Callable
 from typing import Any
 
 import pytest
-from tests.node.handing import Site, house, until
-from tests.node.test_handoffs_removed import at_stage, three
+from tests.node.handoff.handing import Site, house, until
+from tests.node.handoff.test_removed import at_stage, three
 from tests.node.two import Device
 
 from hhd.node.ended import End
