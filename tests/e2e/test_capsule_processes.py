@@ -115,8 +115,10 @@ def test_a_module_that_hides_a_loop_without_checks_is_given_up_with_4_and_the_pr
     module.write_bytes(wat.module(run="(loop $l (br $l))"))
     assert hhd("new", module, "-o", path).returncode == 0
     before = path.read_bytes()
-    done = hhd("step", path)
-    assert done.returncode == 4 and "without reaching an interrupt check" in done.stderr
+    sooner = "from hhd.runtime.outcomes import Limits; Limits.__init__.__kwdefaults__['stuck_seconds'] = 1.0"
+    command = f"{sooner}; import sys; from hhd.cli import run; sys.exit(run(['capsule', 'step', {str(path)!r}]))"
+    done = subprocess.run([sys.executable, "-c", command], capture_output=True, text=True)
+    assert done.returncode == 4 and "ran for 1 s without reaching an interrupt check" in done.stderr
     assert path.read_bytes() == before
 
 

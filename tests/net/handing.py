@@ -16,7 +16,7 @@ import pytest
 from tests.e2e.lab import call, says, script, text
 from tests.net import lab as laboratory
 from tests.net.lab import Host, Net
-from tests.net.paired import at, pair
+from tests.net.paired import SECONDS, at, pair
 
 from hhd.app import attending
 from hhd.app import sessions as doors
@@ -30,7 +30,6 @@ from hhd_protocol.ids import SessionId, StatementId
 T = TypeVar("T")
 COUNTED = "echo x >> runs; echo one"
 """A command that leaves something that can be counted."""
-SECONDS = 60.0
 PLACES = tuple(
     (side, stage)
     for side in Side
@@ -117,7 +116,7 @@ class Devices:
 
     def may(self, host: Host, session: SessionId) -> bool:
         """Whether this device may go on with it."""
-        with at(host) as me, store.opened(me) as opened:
+        with at(host) as me, store.opened(me) as opened, opened.snapshot():
             return session in opened.sessions() and Doors(opened, me, session).may_append() is None
 
     def heads(self, host: Host, session: SessionId) -> frozenset[StatementId]:
@@ -129,8 +128,15 @@ class Devices:
         whole = self.verbs(host, lambda control: b"".join(control.transcript(session.hex())))
         return b"".join(line for line in whole.splitlines(True) if not line.startswith(b'{"event":"machine"'))
 
+    def has(self, host: Host, session: SessionId, words: bytes) -> bool:
+        """Whether this device has a session with these words; False also while what was said last is on its way."""
+        with contextlib.suppress(UserError):
+            return words in self.transcript(host, session)
+        return False
+
     def finished(self, host: Host, session: SessionId) -> bool:
-        return b"Done." in self.transcript(host, session)
+        """Whether it has come to its end, as far as this device has it."""
+        return self.has(host, session, b"Done.")
 
     def ran(self, session: SessionId) -> list[str]:
         """What its command left, at each place where it ran."""

@@ -154,14 +154,14 @@ class Host:
         self._net.processes.append(process)
         return process
 
-    def run(self, *words: str, check: bool = True, timeout: float = 120) -> subprocess.CompletedProcess[str]:
+    def run(self, *words: str, check: bool = True, timeout: float = 240) -> subprocess.CompletedProcess[str]:
         """Run a program to its end and return what it said."""
         command = [*self._enter(), *words]
         done = subprocess.run(command, env=self.environment, capture_output=True, text=True, timeout=timeout)
         assert not check or done.returncode == 0, f"{words} on {self.name}: {done.stdout}{done.stderr}"
         return done
 
-    def hhd(self, *words: str, check: bool = True, timeout: float = 120) -> subprocess.CompletedProcess[str]:
+    def hhd(self, *words: str, check: bool = True, timeout: float = 240) -> subprocess.CompletedProcess[str]:
         """Run an `hhd` command of this host."""
         return self.run(sys.executable, "-m", "hhd", *words, check=check, timeout=timeout)
 
@@ -190,7 +190,7 @@ class Host:
         finally:
             self._net.end(process)
 
-    def wait_for_daemon(self, process: subprocess.Popen[bytes], seconds: float = 60) -> None:
+    def wait_for_daemon(self, process: subprocess.Popen[bytes], seconds: float = 240) -> None:
         """Wait until a daemon that was started listens on its control socket."""
         from hhd.base.locks import held
 
@@ -206,7 +206,7 @@ class Host:
         path = self.folder / "daemon.log"
         return path.read_text(errors="replace") if path.exists() else ""
 
-    def call(self, function: Callable[..., T], *given: Any, timeout: float = 120) -> T:
+    def call(self, function: Callable[..., T], *given: Any, timeout: float = 240) -> T:
         """Run a function of this process in the host's network, in a thread, and return what it does."""
         return self.start(function, *given).result(timeout)
 
@@ -381,7 +381,7 @@ class Net:
 
     # The end
 
-    def end(self, process: subprocess.Popen[bytes], seconds: float = 20) -> None:
+    def end(self, process: subprocess.Popen[bytes], seconds: float = 120) -> None:
         """Tell one of our processes to end, and see to it that it does."""
         if process.poll() is None:
             process.terminate()

@@ -27,16 +27,16 @@ class Loop:
     def __init__(self, host: Host) -> None:
         self._ready = threading.Event()
         self._thread = host.start(self._live)
-        assert self._ready.wait(30)
+        assert self._ready.wait(240)
 
-    def do(self, work: Coroutine[Any, Any, T], timeout: float = 60) -> T:
+    def do(self, work: Coroutine[Any, Any, T], timeout: float = 240) -> T:
         """Run `work` there and return what comes of it."""
         return asyncio.run_coroutine_threadsafe(work, self._loop).result(timeout)
 
     def end(self) -> None:
         """End the loop with all that runs on it."""
         self._loop.call_soon_threadsafe(self._over.set)
-        self._thread.result(30)
+        self._thread.result(240)
 
     def _live(self) -> None:
         async def live() -> None:

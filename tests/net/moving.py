@@ -22,7 +22,7 @@ from tests.e2e.lab import call, says, script, text
 from tests.net import halting
 from tests.net import lab as laboratory
 from tests.net.lab import Host, Net
-from tests.net.paired import at, linked, pair, until
+from tests.net.paired import SECONDS, at, linked, pair, until
 
 from hhd.base.errors import UserError
 from hhd.base.release import RELEASE
@@ -44,8 +44,6 @@ from hhd_protocol.ids import SessionId, TransferId
 COMMANDS = 2
 """Of each word that is said to a session."""
 TURNS = 200
-SECONDS = 120.0
-"""After which a test gives up."""
 PAUSE = 0.1
 """Between two looks into the stores: daemons at work are not to be held up by who watches."""
 
@@ -220,7 +218,7 @@ class Fleet:
             folder.mkdir()
             (folder / "step").write_text(
                 f"echo $1 >> {self.witness}/{number}\necho $1 >> ran\n"
-                f"while [ -e {self.witness}/hold-{number} ]; do sleep 0.05; done\n"
+                f"while [ -e {self.witness}/hold-{number} ]; do sleep 0.3; done\n"
             )
             with self.connected(host) as link:
                 begun = Runs(link).begin("go", folder=folder, environment={"PATH": os.environ["PATH"]})
@@ -259,7 +257,7 @@ class Fleet:
             Runs(link).go_on(session.hex(), settle=how)
 
     def standings(self, host: Host, some: Iterable[SessionId]) -> dict[SessionId, Standing]:
-        with at(host) as me, store.opened(me) as opened:
+        with at(host) as me, store.opened(me) as opened, opened.snapshot():
             there = set(opened.sessions())
             return {one: standing(opened, me, one) if one in there else NOT_THERE for one in some}
 

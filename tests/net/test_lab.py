@@ -16,11 +16,11 @@ pytestmark = pytest.mark.netns
 
 def listening(host: str) -> socket.socket:
     own = socket.create_server((host, 4000), family=socket.AF_INET6 if ":" in host else socket.AF_INET)
-    own.settimeout(30)
+    own.settimeout(240)
     return own
 
 
-def connected(host: str, seconds: float = 30) -> socket.socket:
+def connected(host: str, seconds: float = 240) -> socket.socket:
     return socket.create_connection((host, 4000), timeout=seconds)
 
 
@@ -32,7 +32,7 @@ def pair(net: Net, host: str) -> tuple[socket.socket, socket.socket]:
 
 
 def gets_through(here: socket.socket, there: socket.socket, seconds: float = 0.3) -> bool:
-    here.settimeout(30)
+    here.settimeout(240)
     there.settimeout(seconds)
     here.sendall(b"x")
     try:
@@ -51,11 +51,11 @@ def test_hosts_reach_each_other_by_both_protocols_until_cut_and_again_once_mende
         for host in (net["desktop"].ip4, net["desktop"].ip6):
             here, there = pair(net, host)
             with here, there:
-                assert gets_through(here, there, 30)
+                assert gets_through(here, there, 240)
                 net.cut("desktop")
                 assert not gets_through(here, there)
                 net.mend("desktop")
-                there.settimeout(30)
+                there.settimeout(240)
                 assert there.recv(1) == b"x"
 
 
@@ -64,11 +64,11 @@ def test_an_address_can_change_and_a_network_be_added(lab: LabMaker) -> None:
         net.move("desktop", "10.77.0.99")
         here, there = pair(net, "10.77.0.99")
         with here, there:
-            assert gets_through(here, there, 30)
+            assert gets_through(here, there, 240)
         net.join("laptop", "desktop")
         here, there = pair(net, "10.78.0.2")
         with here, there:
-            assert gets_through(here, there, 30)
+            assert gets_through(here, there, 240)
             assert here.getsockname()[0] == "10.78.0.1"
 
 
@@ -108,12 +108,12 @@ def multicast(net: Net, seconds: float) -> bool:
 
 def test_multicast_gets_through_until_it_is_blocked(lab: LabMaker) -> None:
     with lab("laptop", "desktop") as net:
-        assert multicast(net, 30)
+        assert multicast(net, 240)
         net.block_multicast()
         assert not multicast(net, 0.5)
         here, there = pair(net, net["desktop"].ip4)
         with here, there:
-            assert gets_through(here, there, 30)
+            assert gets_through(here, there, 240)
 
 
 @pytest.mark.parametrize("emulated", [None, Emulated()])
@@ -123,7 +123,7 @@ def test_a_capture_holds_what_crossed_the_wire(lab: LabMaker, emulated: Emulated
         with here, there, net.capture("laptop") as frames:
             for near, far, phrase in ((here, there, b"to the desktop"), (there, here, b"to the laptop")):
                 near.sendall(phrase)
-                far.settimeout(30)
+                far.settimeout(240)
                 assert far.recv(100) == phrase
         everything = b"".join(frames)
         assert b"to the desktop" in everything and b"to the laptop" in everything
@@ -135,12 +135,12 @@ def test_the_emulated_line_has_its_delay_and_loses_what_it_is_told_to(lab: LabMa
         with here, there:
             here.setsockopt(socket.IPPROTO_TCP, socket.TCP_NODELAY, 1)
             begin = time.monotonic()
-            assert gets_through(here, there, 30) and gets_through(there, here, 30)
+            assert gets_through(here, there, 240) and gets_through(there, here, 240)
             assert time.monotonic() - begin >= 0.04
             before = net.sent("laptop")[0]
             net.lose("laptop", 1)
             begin = time.monotonic()
-            assert gets_through(here, there, 30)
+            assert gets_through(here, there, 240)
             assert time.monotonic() - begin >= 0.2 - 0.02 and net.sent("laptop")[0] >= before + 2  # Sent again.
 
 

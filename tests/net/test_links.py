@@ -119,7 +119,7 @@ def relayed(net: object, to: str, stop_after: int | None) -> Iterator[Relay]:
     finally:
         relay.close()
         with contextlib.suppress(OSError):
-            serving.result(10)
+            serving.result(240)
 
 
 def test_a_link_cut_at_any_byte_also_the_last_gives_whole_messages_only_and_the_next_one_gives_all(
@@ -141,7 +141,7 @@ def test_a_link_cut_at_any_byte_also_the_last_gives_whole_messages_only_and_the_
                     assert laptop.loop.do(link.ended()).why is Why.LOST
                 passed = relay.passed
                 laptop.loop.do(_cut(link))
-                sending.result(60)
+                sending.result(240)
                 return found, whole, passed, None
 
         found, whole, total, error = transfer(None)  # The positive control; and how many bytes it takes.
@@ -173,7 +173,7 @@ def test_a_cable_pulled_in_the_middle_is_noticed_by_both_and_the_next_link_works
         net.cut("desktop")
         assert laptop.loop.do(link.ended()).why is Why.LOST
         assert desktop.loop.do(came.ended()).why is Why.LOST
-        assert sending.result(60) < 10_000
+        assert sending.result(240) < 10_000
         net.mend("desktop")
         link = laptop.dial(net["desktop"].ip4, desktop)
         assert works(laptop, link, desktop, desktop.came())
@@ -271,7 +271,7 @@ def stream_of(frames: list[bytes], source: str, port: int) -> bytes:
 
 def replayed(host: str, raw: bytes) -> bytes:
     """Say to a port what somebody else once said, and return the answer."""
-    with socket.create_connection((host, PORT), timeout=20) as own:
+    with socket.create_connection((host, PORT), timeout=240) as own:
         answer = b""
         with contextlib.suppress(OSError):
             own.sendall(raw)
@@ -358,7 +358,7 @@ def test_both_protocols_and_addresses_of_one_interface_alone_are_dialled(lab: La
         said = net["desktop"].run("ip", "-6", "-o", "addr", "show", "dev", "lan0", "scope", "link").stdout
         local = said.split("inet6 ")[1].split("/")[0]
         for host in (net["desktop"].ip4, net["desktop"].ip6, f"{local}%lan0"):
-            deadline = time.monotonic() + 20
+            deadline = time.monotonic() + 240
             while True:
                 try:
                     link = laptop.dial(host, desktop)
@@ -401,7 +401,7 @@ def test_a_link_over_a_slow_lossy_line_carries_everything_and_a_head_overtakes(l
 
         sending = net["laptop"].start(lambda: laptop.loop.do(send()))
         desktop.loop.do(read())
-        sending.result(60)
+        sending.result(240)
         assert order.index("head") <= 1
 
 

@@ -97,7 +97,7 @@ def test_two_devices_are_paired_by_two_commands_and_linked(lab: LabMaker) -> Non
             until(lambda: both_linked_to_one(laptop, desktop))
             assert shower.process.poll() is None and "used up" not in shower.said
             shower.process.terminate()
-            shower.process.wait(60)
+            shower.process.wait(SECONDS)
 
 
 def shown(host: Host, *words: str) -> tuple[Command, str]:
@@ -259,7 +259,7 @@ def test_a_man_in_the_middle_of_pairing_gets_nothing_and_one_who_only_forwards_c
             guesser = Command(desktop, code, "--host", f"{middle.ip4}:4000")
             assert guesser.ended() == 3 and shower.ended() == 3, guesser.said + shower.said
             assert "used up" in shower.said and alone(laptop, desktop)
-            heard = relayed.result(60)
+            heard = relayed.result(SECONDS)
             assert len(heard) >= 2  # It was in the middle, and passed everything on.
             assert not any(code.replace("-", "").encode() in raw for raw in heard)
 
@@ -271,7 +271,7 @@ def test_a_man_in_the_middle_of_pairing_gets_nothing_and_one_who_only_forwards_c
                 words(one)
                 one.answer("y")
             assert (shower.ended(), guesser.ended()) == (0, 0)
-            forwarder.result(60)
+            forwarder.result(SECONDS)
 
 
 def peering_port(host: Host) -> int:
@@ -313,7 +313,7 @@ async def both_ways(host: str, port: int, own_port: int) -> list[bytes]:
         over.set()
 
     listener = await transport().listen(accept)
-    async with asyncio.timeout(60):
+    async with asyncio.timeout(SECONDS):
         await over.wait()
     await listener.close()
     return heard
@@ -334,5 +334,5 @@ async def forward(host: str, port: int, own_port: int) -> None:
         await asyncio.gather(carry(reader, there_writer), carry(there_reader, writer))
         over.set()
 
-    async with await asyncio.start_server(accept, "0.0.0.0", own_port), asyncio.timeout(60):
+    async with await asyncio.start_server(accept, "0.0.0.0", own_port), asyncio.timeout(SECONDS):
         await over.wait()

@@ -32,7 +32,7 @@ def port_set(host: Host, port: int) -> None:
 def answers(host: str, port: int) -> bool:
     """Whether somebody listens there."""
     try:
-        socket.create_connection((host, port), timeout=10).close()
+        socket.create_connection((host, port), timeout=240).close()
     except ConnectionRefusedError:
         return False
     return True

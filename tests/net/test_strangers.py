@@ -111,7 +111,7 @@ def test_an_unpaired_daemon_gets_no_link_and_a_recorded_one_is_worth_nothing(lab
                 desktop.hhd("peer", "add", f"{stranger.ip4}:4000")
                 until(lambda: both_linked(laptop, desktop))  # By way of who records.
                 enough.set()
-                said = recording.result(60)
+                said = recording.result(240)
             until(lambda: not linked(laptop))
             answer = stranger.call(asyncio.run, replayed(laptop.ip4, port, said))
             # The server's first flight, and an alert: nothing that depends on what was said before.
@@ -135,7 +135,7 @@ async def recorded(host: str, port: int, own_port: int, enough: threading.Event)
         await asyncio.gather(carry(reader, there_writer, said), carry(there_reader, writer, bytearray()))
 
     ends: list[asyncio.StreamWriter] = []
-    async with await asyncio.start_server(accept, "0.0.0.0", own_port), asyncio.timeout(60):
+    async with await asyncio.start_server(accept, "0.0.0.0", own_port), asyncio.timeout(240):
         await asyncio.to_thread(enough.wait)
         for one in ends:
             one.transport.abort()
@@ -217,7 +217,7 @@ def test_who_repeats_announcements_with_its_own_address_keeps_nobody_apart(lab: 
             until(lambda: len(set(said)) >= 3)  # Also of the one that came anew.
             until(lambda: both_linked(laptop, desktop))
             enough.set()
-            repeating.result(60)
+            repeating.result(240)
             desktop.hhd("down")  # What began anew is nobody's child here.
 
 

@@ -77,14 +77,14 @@ def test_heads_made_apart_show_up_on_both_within_one_exchange(lab: LabMaker) -> 
             work.step()
             until(lambda: checkpoints(desktop, session) == 2)
             net.cut("laptop")
-            until(lambda: not linked(laptop) and not linked(desktop), 60)
+            until(lambda: not linked(laptop) and not linked(desktop))
             with at(desktop) as me, store.opened(me) as opened:
                 there = Grown(opened, me, session, work.memory)
                 there.takes_over()
                 there.step()
             work.step()
             net.mend("laptop")
-            until(lambda: all(listed(host)[session.hex()]["heads"] == 2 for host in (laptop, desktop)), 60)
+            until(lambda: all(listed(host)[session.hex()]["heads"] == 2 for host in (laptop, desktop)))
 
 
 @pytest.mark.long
@@ -102,16 +102,16 @@ def test_a_daemon_that_is_killed_in_the_middle_costs_nothing(lab: LabMaker, kill
                 until(lambda: bool(linked(other)))
                 until(lambda: checkpoints(desktop, session) > 0)
                 os.kill(process.pid, signal.SIGKILL)
-                process.wait(30)
+                process.wait(240)
             with net[killed].daemon():
-                until(lambda: checkpoints(desktop, session) == checkpoints(laptop, session) == 9, 60)
+                until(lambda: checkpoints(desktop, session) == checkpoints(laptop, session) == 9)
         with at(desktop) as me, store.opened(me) as opened:
             assert not Check(opened).run().findings
 
 
 @pytest.mark.long
 def test_a_receiver_that_is_killed_within_a_large_object_is_given_the_rest_of_it_alone(lab: LabMaker) -> None:
-    with lab("laptop", "desktop", emulated=Emulated(rate_mbit=200, delay_us=500)) as net:
+    with lab("laptop", "desktop", emulated=Emulated(rate_mbit=100, delay_us=500)) as net:
         laptop, desktop = net["laptop"], net["desktop"]
         pair(net, "laptop", "desktop")
         with laptop.daemon(), session_on(laptop) as (session, work):
@@ -119,11 +119,11 @@ def test_a_receiver_that_is_killed_within_a_large_object_is_given_the_rest_of_it
             newest = work.step(list(work.memory.pages))
             total = sum(work.store.objects.size(name) for name in work.store.checkpoint(newest).objects)
             with desktop.daemon() as process:
-                until(lambda: come(desktop) > total // 2)
+                until(lambda: come(desktop) > total // 3)
                 os.kill(process.pid, signal.SIGKILL)
-                process.wait(30)
+                process.wait(240)
             here = come(desktop)
-            assert total // 2 < here < total
+            assert total // 3 < here < total
             before = net.sent("laptop")[1]
             with desktop.daemon():
                 until(lambda: checkpoints(desktop, session) == checkpoints(laptop, session))
@@ -151,11 +151,11 @@ def test_what_a_busy_session_did_is_kept_elsewhere_while_it_is_busy_and_outlives
         with desktop.daemon(), laptop.daemon() as daemon:
             until(lambda: both_linked(laptop, desktop))
             session = SessionId(StatementId(bytes.fromhex(session_of(laptop, repo))))
-            until(lambda: checkpoints(desktop, session) > 60 or (repo / "f399").exists(), 120)
+            until(lambda: checkpoints(desktop, session) > 60 or (repo / "f399").exists())
             assert not (repo / "f399").exists(), "it is kept when the session rests, and not before"
             for one in [daemon.pid, *children(daemon.pid)]:
                 with contextlib.suppress(ProcessLookupError):
                     os.kill(one, signal.SIGKILL)
-            daemon.wait(30)
+            daemon.wait(240)
             until(lambda: not linked(desktop))
             assert checkpoints(desktop, session) > 60

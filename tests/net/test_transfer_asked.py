@@ -70,7 +70,7 @@ def interrupted(
     asked = host.popen(sys.executable, "-m", "hhd", *words, stdout=subprocess.PIPE, stderr=subprocess.PIPE)
     until(lambda: (target.folder / "data" / halting.HALTED).exists())
     asked.send_signal(signal.SIGINT)
-    _, said = asked.communicate(timeout=60)
+    _, said = asked.communicate(timeout=240)
     halting.called_off(target.folder / "data")
     os.kill(process.pid, signal.SIGCONT)
     return asked.returncode, said.decode().splitlines()[-1]

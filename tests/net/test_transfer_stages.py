@@ -302,7 +302,8 @@ def settled(both: Two, holder: Host, session: SessionId, uncut: bytes) -> None:
     until(lambda: both.finished(holder, session), SECONDS)
     assert both.transcript(holder, session) == uncut
     assert both.ran(session) == ["x\n"], "its command ran once, where it landed"
-    until(lambda: both.transcript(both.other(holder), session) == uncut, SECONDS)
+    until(lambda: both.has(both.other(holder), session, uncut), SECONDS)
+    assert both.transcript(both.other(holder), session) == uncut
     assert len(both.heads(holder, session)) == len(both.heads(both.other(holder), session)) == 1
     assert both.holder(session) is holder
 
