@@ -195,6 +195,61 @@ def test_what_others_wrote_while_a_peer_was_asking_for_something_else_reaches_it
     assert all(laptop.machine.is_level(DESKTOP, session(n)) for n in (1, 2))
 
 
+def test_what_a_peer_was_given_before_it_was_told_of_counts_as_there_once_it_says_that_it_has_the_same() -> None:
+    one, other = session(1), session(2)
+    before = {one: line(1, 3), other: line(2, 3)}
+    laptop, desktop = Device(LAPTOP, before), Device(DESKTOP, before)
+    talk(laptop, desktop)
+
+    def looked(*sessions: SessionId) -> list[tuple[DeviceId, DeviceId, Message]]:
+        """Others of the device wrote to these; what is new is not known, so the peer is to ask."""
+        found = [
+            said
+            for one in sessions
+            for said in laptop.happens(Changed(session=one, digest=laptop.digest(one), fresh={}))
+        ]
+        laptop.machine.peers[DESKTOP].asked_ms = -SYNC_AGAIN_MS
+        return [(LAPTOP, *said) for said in (*found, *laptop.happens(Tick()))]
+
+    laptop.sessions[one] = line(1, 4)
+    wires = looked(one)
+    laptop.sessions[one] = line(1, 6)  # And more, before the peer asks: it is given what is there then.
+    carry({LAPTOP: laptop, DESKTOP: desktop}, wires)
+    assert desktop.sessions == laptop.sessions
+    wires = looked(one)
+    assert not laptop.machine.is_level(DESKTOP, one)
+    laptop.sessions[other] = line(2, 4)
+    changed = Changed(session=other, digest=laptop.digest(other), fresh={})
+    wires += [(LAPTOP, *said) for said in laptop.happens(changed)]
+    laptop.done.clear()
+    carry({LAPTOP: laptop, DESKTOP: desktop}, wires)
+    assert laptop.machine.is_level(DESKTOP, one)
+    assert Acknowledged(peer=DESKTOP, session=one) in laptop.done, "who waits for that hears of it"
+    assert not laptop.machine.is_level(DESKTOP, other), "that came to be so after it was asked"
+    carry({LAPTOP: laptop, DESKTOP: desktop}, looked())
+    assert laptop.machine.is_level(DESKTOP, other) and desktop.sessions == laptop.sessions
+
+
+def test_what_differed_in_a_round_that_another_took_the_place_of_is_not_held_against_a_peer() -> None:
+    one, other = session(1), session(2)
+    before = {one: line(1, 3), other: line(2, 3)}
+    laptop, desktop = Device(LAPTOP, {one: line(1, 9), other: line(2, 9)}), Device(DESKTOP, before)
+    by_id, wires = {LAPTOP: laptop, DESKTOP: desktop}, list[tuple[DeviceId, DeviceId, Message]]()
+    for near, far in ((laptop, desktop), (desktop, laptop)):
+        wires += [(near.id, *said) for said in near.happens(Linked(peer=far.id))]
+    while not any(isinstance(message, Differ) and source == LAPTOP for source, _, message in wires):
+        source, target, message = wires.pop(0)
+        wires += [(target, *said) for said in by_id[target].happens(Heard(peer=source, message=message))]
+    for id, after in list(line(1, 9).items())[3:]:  # A third device gives it that, and it asks anew.
+        desktop.sessions[one][id] = after
+    fresh = dict(list(line(1, 9).items())[3:])
+    desktop.happens(Changed(session=one, digest=desktop.digest(one), fresh=fresh, source=SERVER))
+    desktop.machine.peers[LAPTOP].asked_ms = -SYNC_AGAIN_MS
+    carry(by_id, [*wires, *((DESKTOP, *said) for said in desktop.happens(Tick()))])
+    assert desktop.sessions == laptop.sessions
+    assert all(laptop.machine.is_level(DESKTOP, each) for each in (one, other))
+
+
 def test_what_is_not_known_to_be_new_is_given_though_the_session_was_open_as_it_was_before() -> None:
     first = line(0, 5)
     laptop, desktop = Device(LAPTOP, {session(0): first}), Device(DESKTOP, {session(0): {}})

@@ -242,6 +242,9 @@ class Sync:
     def _changed(self, event: Changed) -> list[Output]:
         session = event.session
         self._unpiled.add(session)
+        if self.digests.get(session) != event.digest:
+            for one in self.peers.values():
+                one.since.add(session)
         if event.source is None and not event.fresh and self.digests.get(session) != event.digest:
             for one in self.peers.values():  # What is new is not known: peers have it otherwise until they asked.
                 one.apart.add(session)

@@ -19,7 +19,8 @@ class Peer:
     what was added while it was not level. `sent`: statements that went over and were not acknowledged. `bare`:
     checkpoints of which it has no content yet, as far as is known, and `along` those of them whose content went with
     them. `waiting`: what is done when a session is loaded.
-    `asking`: the number of the round that it asks. `given`: how often each object that is here was asked for.
+    `differs`: it said in the round that it was asked last that it has not the same, and `since` are the sessions that
+    came to be otherwise here after it was asked. `asking`: the number of the round that it asks. `given`: how often each object that is here was asked for.
     `unbacked`: statements it gave since it last gave content. `version`: what its hello says, 0 before that.
     """
 
@@ -30,6 +31,8 @@ class Peer:
     version: int = 0
     round: int = 0
     answered: int = -1
+    differs: bool = False
+    since: set[SessionId] = field(default_factory=set)
     asking: int = -1
     holding: dict[SessionId | None, str] = field(default_factory=dict)
     level: bool = False

@@ -47,7 +47,8 @@ class Rounds:
     def hello(self, one: Peer, holding: str, now_ms: int) -> list[Output]:
         """Begin a round; `holding`: why this device takes no content now."""
         self._round += 1
-        one.round, one.asked_ms = self._round, now_ms
+        one.round, one.asked_ms, one.differs = self._round, now_ms, False
+        one.since.clear()
         mine = self._here.digests_for(one)
         hello = Hello(
             incarnation=self._incarnation,
@@ -62,6 +63,7 @@ class Rounds:
         """The peer told of its buckets: say what is here in those that differ."""
         if told.round != one.round:
             return []
+        one.differs = True
         mine = self._here.digests_for(one)
         buckets = compare.differing(mine, told.bits, told.digests)
         filled = compare.in_buckets(mine, told.bits, frozenset(buckets))
@@ -119,7 +121,17 @@ class Rounds:
         if round > one.round:
             return [Cut(peer=one.id, why="it answers what it was not asked")]
         one.answered = max(one.answered, round)
-        return [Answering(peer=one.id)] if round >= self._since else []
+        outputs: list[Output] = [Answering(peer=one.id)] if round >= self._since else []
+        if round == one.round and not one.differs and not one.sealed:
+            outputs += self._is_same(one)
+        return outputs
+
+    def _is_same(self, one: Peer) -> list[Output]:
+        """The peer has what was here when it was asked: what it was to ask for, it was given before it was told of."""
+        same = sorted(one.apart - one.since)
+        one.apart.difference_update(same)
+        one.missed.difference_update(same)
+        return [Acknowledged(peer=one.id, session=session) for session in same]
 
     # Answering
 
@@ -145,8 +157,8 @@ class Rounds:
                 Send(peer=one.id, message=Answered(round=hello.round)),
             ]
         one.level, one.asking = False, hello.round
-        if one.sealed:
-            one.apart.clear()
+        one.apart.clear()  # It is told anew which they are.
+        one.missed.clear()
         bits = compare.bits_for(max(len(mine), hello.count))
         digests = b"".join(compare.bucket_digests(mine, bits))
         outputs: list[Output] = [Send(peer=one.id, message=Buckets(round=hello.round, bits=bits, digests=digests))]
