@@ -11,8 +11,8 @@ import time
 from collections.abc import Callable
 
 from tests.net.lab import Host
-from tests.net.moving import SECONDS, Fleet
-from tests.net.paired import linked, until
+from tests.net.moving import Fleet
+from tests.net.paired import SECONDS, linked, until
 
 FAULTS: dict[str, Callable[[Fleet, random.Random], None]] = {}
 """What can happen to two devices, by its name; each returns once it is healed."""

@@ -16,7 +16,7 @@ import pytest
 from tests.e2e.lab import call, says, script, text
 from tests.net import lab as laboratory
 from tests.net.lab import Host, Net
-from tests.net.paired import SECONDS, at, pair
+from tests.net.paired import at, pair
 
 from hhd.app import attending
 from hhd.app import sessions as doors

@@ -18,6 +18,7 @@ from hhd.identity.key import Identity
 from hhd.node import store, this_device
 from hhd.node.answers.peers import Around, Peer
 from hhd.node.group import Membership
+from hhd.store import database, opening
 from hhd_protocol.crypto import device_text
 from hhd_protocol.statements import Role
 
@@ -28,8 +29,12 @@ SECONDS = 240.0
 
 @contextlib.contextmanager
 def at(host: Host) -> Iterator[Identity]:
-    """This process, as if it were a command of that host."""
-    with mock.patch.dict(os.environ, host.environment, clear=True):
+    """This process, as if it were a command of that host, and as patient as a test is."""
+    with (
+        mock.patch.dict(os.environ, host.environment, clear=True),
+        mock.patch.object(opening, "OPEN_SECONDS", SECONDS),
+        mock.patch.object(database, "BUSY_SECONDS", SECONDS),
+    ):
         yield this_device.identity()
 
 

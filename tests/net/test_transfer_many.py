@@ -22,8 +22,8 @@ from tests.e2e.lab import needs_agent
 from tests.net import halting
 from tests.net.conftest import LabMaker
 from tests.net.faults import FAULTS
-from tests.net.moving import COMMANDS, PAUSE, SECONDS, Fleet, Move, results
-from tests.net.paired import until
+from tests.net.moving import COMMANDS, PAUSE, Fleet, Move, results
+from tests.net.paired import SECONDS, until
 
 from hhd.node.listed import State
 from hhd_protocol.handoff import OVER, PENDING, Side, Stage

@@ -21,9 +21,9 @@ from tests.e2e.lab import needs_agent
 from tests.net import lab as laboratory
 from tests.net import still
 from tests.net.halting import place
-from tests.net.handing import PLACES, SECONDS, Devices, made
+from tests.net.handing import PLACES, Devices, made
 from tests.net.lab import Host
-from tests.net.paired import at, device, linked, until
+from tests.net.paired import SECONDS, at, device, linked, until
 
 from hhd.app import devices
 from hhd.app import sessions as doors

@@ -22,9 +22,9 @@ import pytest
 from tests.e2e.lab import needs_agent
 from tests.net import halting
 from tests.net import lab as laboratory
-from tests.net.handing import PLACES, SECONDS, Devices, made
+from tests.net.handing import PLACES, Devices, made
 from tests.net.lab import Host
-from tests.net.paired import both_linked, linked, until
+from tests.net.paired import SECONDS, both_linked, linked, until
 
 from hhd.base.errors import UserError
 from hhd_protocol.handoff import PENDING, TABLE, UNTAKEN, Act, Side, Stage

@@ -20,8 +20,8 @@ class Peer:
     checkpoints of which it has no content yet, as far as is known, and `along` those of them whose content went with
     them. `waiting`: what is done when a session is loaded.
     `differs`: it said in the round that it was asked last that it has not the same, and `since` are the sessions that
-    came to be otherwise here after it was asked. `asking`: the number of the round that it asks. `given`: how often each object that is here was asked for.
-    `unbacked`: statements it gave since it last gave content. `version`: what its hello says, 0 before that.
+    came to be otherwise here after it was asked. `asking`: the number of the round that it asks. `given`: how often
+    each object that is here was asked for. `unbacked`: statements it gave since it last gave content. `version`: what its hello says, 0 before that.
     """
 
     id: DeviceId
