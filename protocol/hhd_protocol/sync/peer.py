@@ -21,7 +21,8 @@ class Peer:
     them. `waiting`: what is done when a session is loaded.
     `differs`: it said in the round that it was asked last that it has not the same, and `since` are the sessions that
     came to be otherwise here after it was asked. `asking`: the number of the round that it asks. `given`: how often
-    each object that is here was asked for. `unbacked`: statements it gave since it last gave content. `version`: what its hello says, 0 before that.
+    each object that is here was asked for. `unbacked`: statements it gave since it last gave content. `version`: what
+    its hello says, 0 before that.
     """
 
     id: DeviceId
