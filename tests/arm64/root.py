@@ -57,7 +57,7 @@ def missing() -> str | None:
             env=environment(),
             capture_output=True,
             text=True,
-            timeout=120,
+            timeout=240,
         )
     except (OSError, subprocess.SubprocessError, LookupError) as error:
         return f"the ARM64 root could not be built: {error}"

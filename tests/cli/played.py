@@ -46,7 +46,7 @@ class Played:
     def __enter__(self) -> Played:
         self._thread = threading.Thread(target=lambda: asyncio.run(self._serve()), daemon=True)
         self._thread.start()
-        assert self._ready.wait(60)
+        assert self._ready.wait(240)
         return self
 
     def __exit__(self, *_: object) -> None:
@@ -82,7 +82,7 @@ class Played:
         """Tell all who are attached; transcript is noted. None: that was all."""
         done = threading.Event()
         self._loop.call_soon_threadsafe(lambda: (self._tell(events), done.set()))
-        assert done.wait(60)
+        assert done.wait(240)
 
     def says(self, *lines: str) -> None:
         """Let the transcript grow."""

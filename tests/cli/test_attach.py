@@ -205,7 +205,7 @@ def test_a_pipe_answers_what_is_asked_and_its_end_leaves(laptop: Device, daemon:
     daemon.until("say", "more words")
     daemon.tell(live.Settled(id="l", by="1", word="words"), state("running"))
     daemon.tell(live.Listening(id="m", prompt="What is next?", why="next"))
-    assert process.wait(60) == 0
+    assert process.wait(240) == 0
     assert process.stdout is not None and process.stderr is not None
     with process.stdout as out, process.stderr as err:
         assert out.read().splitlines() == [
@@ -245,7 +245,7 @@ def test_a_terminal_goes_on_with_the_next_daemon_and_no_byte_comes_twice(laptop:
         daemon.transcript, daemon.now = kept, [state("running")]
         daemon.attached(2)
         daemon.tell(live.Emitted(position=len(daemon.transcript), piece=f"{last[9:]}\n".encode()), state("finished"))
-        out, _ = process.communicate(timeout=60)
+        out, _ = process.communicate(timeout=240)
         terminal.rest()
         person.__exit__(None, None, None)
     told = [json.loads(line) for line in out.splitlines()]
@@ -268,7 +268,7 @@ def test_that_a_session_was_removed_is_the_last_line_of_a_script(laptop: Device)
         daemon.attached()
         daemon.removed = True
         daemon.tell(state("ended", "It was removed from this device.", status=3, ways=("hhd ls",)), None)
-        out, err = process.communicate(timeout=60)
+        out, err = process.communicate(timeout=240)
     *_, last = [json.loads(line) for line in out.splitlines()]
     assert last["state"]["sentence"] == "It was removed from this device." and not err
     assert process.returncode == 3
@@ -287,7 +287,7 @@ def test_where_no_other_daemon_comes_that_is_said(laptop: Device) -> None:
             text=True,
         )
         daemon.attached()
-    _, err = process.communicate(timeout=60)
+    _, err = process.communicate(timeout=240)
     assert process.returncode == 1 and "no other one came" in err and f"Go on with: hhd resume {NAME}" in err
 
 

@@ -122,7 +122,7 @@ def test_what_goes_over_is_shown_beside_what_is_waited_for(screen: Screen, monke
             raise OSError("the daemon ended") from None
 
     with beside(ask, screen.target):
-        assert asked.wait(60)
+        assert asked.wait(240)
     said = screen.said()
     assert "1.0 KB of 2.0 KB" in said and said.endswith("\r\x1b[K") and said.count("\r") == 2
 

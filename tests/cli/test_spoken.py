@@ -53,7 +53,7 @@ def test_no_line_of_the_manual_is_taken_for_a_request_that_it_is_not() -> None:
 @pytest.mark.skipif(shutil.which("groff") is None, reason="groff is not installed")
 def test_groff_has_nothing_to_say_against_the_manual() -> None:
     words = ["groff", "-man", "-Tascii", "-ww", "-z"]
-    done = subprocess.run(words, input=page(), capture_output=True, text=True, timeout=60)
+    done = subprocess.run(words, input=page(), capture_output=True, text=True, timeout=240)
     assert (done.returncode, done.stderr) == (0, "")
     bad = subprocess.run(words, input=page().replace(".SH NAME", ".SH\n.nonsense"), capture_output=True, text=True)
     assert bad.stderr
@@ -66,7 +66,7 @@ def completed(folder: Path, *words: str) -> list[str]:
     asked = f"source {folder}/hhd.bash; COMP_WORDS=({line}); COMP_CWORD={len(words) - 1}; _hhd"
     code = f"{asked}; printf '%s\\n' \"${{COMPREPLY[@]}}\""
     done = subprocess.run(
-        ["bash", "--norc", "-c", code], capture_output=True, text=True, timeout=60, cwd=folder, check=True
+        ["bash", "--norc", "-c", code], capture_output=True, text=True, timeout=240, cwd=folder, check=True
     )
     assert not done.stderr
     return done.stdout.split()
@@ -89,7 +89,7 @@ def test_zsh_reads_and_completes(tmp_path: Path) -> None:
     (tmp_path / "_hhd").write_text(completions.script("zsh"))
     shown = 'compdef() { :; }; _files() { :; }; _describe() { print -l -- "${(@P)2}"; }'
     code = f"{shown}; fpath=({tmp_path} $fpath); source {tmp_path}/_hhd; words=(hhd up --); CURRENT=3; _hhd"
-    done = subprocess.run(["zsh", "-f", "-c", code], capture_output=True, text=True, timeout=60)
+    done = subprocess.run(["zsh", "-f", "-c", code], capture_output=True, text=True, timeout=240)
     assert done.returncode == 0 and not done.stderr
     assert any(line.startswith("--install:") for line in done.stdout.splitlines())
 
@@ -101,7 +101,7 @@ def test_fish_reads_and_completes(tmp_path: Path) -> None:
     def offered(line: str) -> list[str]:
         code = f"source {tmp_path}/hhd.fish; complete -C '{line}'"
         done = subprocess.run(
-            ["fish", "--no-config", "-c", code], capture_output=True, text=True, timeout=60,
+            ["fish", "--no-config", "-c", code], capture_output=True, text=True, timeout=240,
             env={"HOME": str(tmp_path), "PATH": "/usr/bin:/bin", "XDG_RUNTIME_DIR": str(tmp_path)},
         )  # fmt: skip
         assert not done.stderr, done.stderr

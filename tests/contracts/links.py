@@ -88,7 +88,7 @@ def run(work: Coroutine[Any, Any, None]) -> None:
     """Run a test's coroutine; what has not ended after a minute never would."""
 
     async def within() -> None:
-        async with asyncio.timeout(60):
+        async with asyncio.timeout(240):
             await work
 
     asyncio.run(within())

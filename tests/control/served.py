@@ -90,7 +90,7 @@ class Served:
     def __enter__(self) -> Served:
         self._thread = threading.Thread(target=lambda: asyncio.run(self._run()), daemon=True)
         self._thread.start()
-        assert self._up.wait(60)
+        assert self._up.wait(240)
         return self
 
     def __exit__(self, *_: object) -> None:
@@ -138,7 +138,7 @@ class Raw:
         self.socket = socket.socket(socket.AF_UNIX)
         with place.reachable(path) as short:
             self.socket.connect(short)
-        self.socket.settimeout(60)
+        self.socket.settimeout(240)
         self.frames, self.came = Frames(bytes_max=2**26), []
         if greets:
             self.say(control.encoded(Hello(control.VERSIONS, "1.0")))

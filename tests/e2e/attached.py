@@ -23,7 +23,7 @@ from hhd.node.runs import Runs
 from hhd_protocol import live
 
 E = TypeVar("E")
-SECONDS = float(os.environ.get("HHD_TEST_SECONDS", "90"))
+SECONDS = float(os.environ.get("HHD_TEST_SECONDS", "240"))
 """For anything to happen: a bound for a test that would hang, on a machine that does much else."""
 
 

@@ -80,7 +80,7 @@ class Device:
             input=typed,
             capture_output=True,
             text=True,
-            timeout=120,
+            timeout=240,
             user=self.user,
             group=self.user,
         )

@@ -186,7 +186,7 @@ def daemon(tmp_path: Path) -> Iterator[tuple[subprocess.Popen[bytes], Path]]:
         yield started, verbs
     finally:
         started.terminate()
-        started.wait(60)
+        started.wait(240)
 
 
 @pytest.mark.long

@@ -148,7 +148,7 @@ def test_a_request_to_stop_is_a_saved_capsule_and_status_0(
 ) -> None:
     path, running = busy
     running.send_signal(number)
-    said, _ = running.communicate(timeout=60)
+    said, _ = running.communicate(timeout=240)
     assert running.returncode == 0
     assert json.loads(said)["status"] == "interrupted"
     assert capsule_file.read(path)[0].checks == json.loads(said)["checks_total"]
@@ -165,7 +165,7 @@ def test_of_two_processes_the_second_is_refused_with_3_and_nothing_is_lost(
     assert done.returncode == 3 and "another process" in done.stderr
     assert told("info", path)["program"] == "module", "looking is always allowed"
     running.send_signal(signal.SIGINT)
-    said, _ = running.communicate(timeout=60)
+    said, _ = running.communicate(timeout=240)
     after = told("step", path, "--slice-checks", 100)
     assert after["checks_total"] == json.loads(said)["checks_total"] + 100
 

@@ -186,7 +186,7 @@ def unshared(data: Path) -> Callable[[str], Told]:
 
     def run(script: str) -> Told:
         told = Told.__new__(Told)
-        done = subprocess.run(["unshare", "-m", "sh", "-c", script], capture_output=True, text=True, timeout=120)
+        done = subprocess.run(["unshare", "-m", "sh", "-c", script], capture_output=True, text=True, timeout=240)
         told.status, told.out, told.err = done.returncode, done.stdout, done.stderr
         return told
 

@@ -32,7 +32,7 @@ def home(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
 def on(home: Path, options: str, script: str) -> subprocess.CompletedProcess[str]:
     """Run a script where `home` is a file system of its own."""
     whole = f"mount -t tmpfs -o {options} none {home} && {script}"
-    return subprocess.run(["unshare", "-m", "sh", "-c", whole], capture_output=True, text=True, timeout=120)
+    return subprocess.run(["unshare", "-m", "sh", "-c", whole], capture_output=True, text=True, timeout=240)
 
 
 FILL = "dd if=/dev/zero of={home}/fill bs=4k 2>/dev/null;"

@@ -435,7 +435,7 @@ def test_a_signal_while_a_command_runs_ends_the_command_and_pauses_the_session(
     while sys.platform == "linux" and not alive(sleep):
         assert process.poll() is None, "it ended before its command began"
     process.send_signal(number)
-    _, err = process.communicate(timeout=60)
+    _, err = process.communicate(timeout=240)
     assert process.returncode == 0 and "Paused. Go on with: hhd capsule run" in err
     until(lambda: not alive(sleep))  # It was killed, and may just be on its way out.
     done = laptop.hhd("capsule", "run", tmp_path / "c.hhd", "--model", model, cwd=repo)
@@ -504,7 +504,7 @@ def test_ctrl_c_while_the_model_speaks_pauses_and_the_call_is_made_again(
         while "Well," not in process.stdout.readline():
             pass
         process.send_signal(signal.SIGINT)
-        process.communicate(timeout=60)
+        process.communicate(timeout=240)
         assert process.returncode == 0
         done = laptop.hhd("capsule", "run", tmp_path / "c.hhd", "--model", "m", cwd=repo)
         assert done.returncode == 0 and "In short: yes." in done.stdout
@@ -522,7 +522,7 @@ def test_capsule_run_that_is_paused_while_a_command_runs_did_what_it_is_for(
     with open(repo / "begun") as begun:
         begun.read()
     process.send_signal(signal.SIGTERM)
-    out, _ = process.communicate(timeout=60)
+    out, _ = process.communicate(timeout=240)
     assert process.returncode == 0
     assert (json.loads(out)["status"], json.loads(out)["exit"]) == ("interrupted", 0)
 

@@ -181,7 +181,7 @@ class Notified:
     def __init__(self, folder: Path, *, watchdog: str = "", activated: bool = False) -> None:
         self.socket = socket.socket(socket.AF_UNIX, socket.SOCK_DGRAM)
         self.socket.bind(str(folder / "notify"))
-        self.socket.settimeout(60)
+        self.socket.settimeout(240)
         self.path = folder / "sockets/asked.sock"
         environment = {**os.environ, "NOTIFY_SOCKET": str(folder / "notify"), "WATCHDOG_USEC": watchdog}
         fds: tuple[int, ...] = ()
@@ -203,7 +203,7 @@ class Notified:
 
     def end(self) -> None:
         self.process.send_signal(signal.SIGTERM)
-        _, err = self.process.communicate(timeout=60)
+        _, err = self.process.communicate(timeout=240)
         assert self.process.returncode == 0, err
 
     def __enter__(self) -> Notified:
@@ -223,7 +223,7 @@ def test_it_says_when_it_is_ready_that_it_lives_and_that_it_stops(tmp_path: Path
         rest = []
         while not rest or not rest[-1].startswith("STOPPING=1"):
             rest.append(daemon.said())
-        assert daemon.process.wait(60) == 0
+        assert daemon.process.wait(240) == 0
 
 
 def test_it_says_that_it_reads_its_configuration_anew_and_when_it_has(tmp_path: Path) -> None:
@@ -264,10 +264,10 @@ def test_it_serves_the_socket_it_was_handed_and_leaves_it_in_its_place(tmp_path:
         assert daemon.path.exists() and (data / "daemon.lock").read_bytes() == os.fsencode(daemon.path)
         # Nobody runs, the manager listens: who connects waits for the daemon that it starts.
         asking = subprocess.Popen([*HHD, "status", "--json"], stdout=subprocess.PIPE)
-        daemon.listener.settimeout(60)
+        daemon.listener.settimeout(240)
         accepted, _ = daemon.listener.accept()
         accepted.close()
-        assert asking.wait(60) != 0
+        assert asking.wait(240) != 0
 
 
 def test_a_socket_that_was_handed_over_and_removed_is_made_anew_also_before_it_starts(tmp_path: Path) -> None:
@@ -302,7 +302,7 @@ def test_it_refuses_what_is_no_socket_of_this_user_alone(what: str, said: str, t
         fd = plain.fileno() if what == "file" else listener.fileno()
         told = subprocess.run(
             [sys.executable, "-c", HANDED, str(fd), *HHD, "daemon"], pass_fds=(fd,), capture_output=True, text=True,
-            timeout=60, env={**os.environ, "LISTEN_FDS": "2" if what == "two" else "1"},
+            timeout=240, env={**os.environ, "LISTEN_FDS": "2" if what == "two" else "1"},
         )  # fmt: skip
     assert told.returncode == 3 and len(told.stderr.splitlines()) == 1
     assert said in told.stderr
@@ -325,7 +325,7 @@ def verified(folder: Path, runtime: Path) -> str:
     runtime.mkdir(exist_ok=True)
     done = subprocess.run(
         ["systemd-analyze", "--user", "verify", "./hhd.socket", "./hhd.service"], cwd=folder,
-        env={**os.environ, "XDG_RUNTIME_DIR": str(runtime)}, capture_output=True, text=True, timeout=60,
+        env={**os.environ, "XDG_RUNTIME_DIR": str(runtime)}, capture_output=True, text=True, timeout=240,
     )  # fmt: skip
     return done.stderr + (f"exit {done.returncode}" if done.returncode else "")
 
@@ -352,7 +352,7 @@ def test_systemd_has_nothing_to_say_against_the_units(written: Path, tmp_path: P
 def test_the_hardening_is_worth_its_name(written: Path) -> None:
     def passes(threshold: int) -> bool:
         words = ["systemd-analyze", "security", "--offline=true", f"--threshold={threshold}", "./hhd.service"]
-        return subprocess.run(words, cwd=written, capture_output=True, timeout=60).returncode == 0
+        return subprocess.run(words, cwd=written, capture_output=True, timeout=240).returncode == 0
 
     assert passes(85)
     service = written / "hhd.service"

@@ -107,7 +107,7 @@ def test_two_processes_on_one_session_end_in_one_sentence_for_the_second(
             laptop.hhd("show", "wait", "--json", cwd=laptop.home),
         )
         fifo.write("x\n")
-    out, _ = first.communicate(timeout=60)
+    out, _ = first.communicate(timeout=240)
     assert json.loads(listed.stdout)["sessions"][0]["state"] == json.loads(shown.stdout)["state"] == "running"
     assert json.loads(laptop.hhd("ls", "--json", cwd=laptop.home).stdout)["sessions"][0]["state"] == "waiting for you"
     assert done.returncode == 3 and "is being advanced by another process" in done.stderr

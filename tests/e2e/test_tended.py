@@ -49,7 +49,7 @@ def test_following_the_log_shows_what_comes(data: Path) -> None:
         assert following.stdout is not None
         assert json.loads(following.stdout.readline())["event"] == "started"
         following.send_signal(signal.SIGINT)
-        assert following.wait(60) == 0
+        assert following.wait(240) == 0
     finally:
         following.kill()
         following.wait()

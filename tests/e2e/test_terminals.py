@@ -63,7 +63,7 @@ def test_a_closed_terminal_leaves_a_session_at_work_and_it_finishes(laptop: Daem
         terminal.wait("* bash")
         began(repo)
         os.close(terminal.fd)
-        process.wait(60)
+        process.wait(240)
         terminal.fd = os.open(os.devnull, os.O_RDONLY)  # For whoever closes it again.
     assert process.returncode == 0 and not (repo / "done").exists() and listed(laptop.device)["state"] == "running"
     (repo / "gate").write_text("go\n")
@@ -186,7 +186,7 @@ def test_streams_that_are_cut_anywhere_and_go_on_from_their_positions_are_the_wh
                     since = told["position"]
                     joined += [told["event"]] if "event" in told else []
     with stream(laptop.device, begun, since) as process:
-        joined += durable(process.communicate(timeout=90)[0].splitlines())
+        joined += durable(process.communicate(timeout=240)[0].splitlines())
     assert process.returncode == 0
     assert joined == events(laptop.device, begun) and joined[-1]["event"] == "finished"
 
@@ -295,7 +295,7 @@ def test_what_another_process_runs_by_hand_is_not_attached_to_and_goes_on(laptop
             done = laptop.device.hhd(*other, cwd=repo)
             assert done.returncode == 3 and len(done.stderr.splitlines()) == 1, (other, done.stdout, done.stderr)
         (repo / "gate").write_text("go\n")
-        assert process.wait(60) == 0 and (repo / "done").read_text() == "done\n"
+        assert process.wait(240) == 0 and (repo / "done").read_text() == "done\n"
 
 
 def test_a_verb_that_needs_the_daemon_starts_it_and_a_script_alone_does_not(tmp_path: Path, repo: Path) -> None:

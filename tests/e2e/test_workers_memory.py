@@ -27,7 +27,7 @@ def _private(process: int) -> int:
 
 def test_a_worker_that_waits_for_a_reply_has_little_memory_of_its_own(tmp_path: Path) -> None:
     with socket.create_server(("127.0.0.1", 0)) as silent:
-        silent.settimeout(60)
+        silent.settimeout(240)
         address = f"http://127.0.0.1:{silent.getsockname()[1]}"
         config = f'[model]\nbase_url = "{address}"\napi_key = "none"\nallow_plain_http = true\n' + ALLOW
         (repo := tmp_path / "repo").mkdir()
@@ -37,7 +37,7 @@ def test_a_worker_that_waits_for_a_reply_has_little_memory_of_its_own(tmp_path: 
             daemon.runs.begin("work", folder=repo)  # Two: what they share is not counted as one's own.
             calls = [silent.accept()[0] for _ in range(2)]
             for call in calls:
-                call.settimeout(60)
+                call.settimeout(240)
                 assert call.recv(4) == b"POST"
             workers = daemon.workers()
             assert len(workers) == 2

@@ -14,7 +14,7 @@ class Told:
     """What one command printed and returned."""
 
     def __init__(self, *words: str, **more: Any) -> None:
-        done = subprocess.run([*HHD, *words], capture_output=True, text=True, timeout=120, **more)
+        done = subprocess.run([*HHD, *words], capture_output=True, text=True, timeout=240, **more)
         self.status, self.out, self.err = done.returncode, done.stdout, done.stderr
 
     @property

@@ -63,7 +63,7 @@ def start() -> int:
     notify = socket.socket(socket.AF_UNIX, socket.SOCK_DGRAM)
     (STATE / "notify").unlink(missing_ok=True)
     notify.bind(str(STATE / "notify"))
-    notify.settimeout(60)
+    notify.settimeout(240)
     environment = {"HOME": os.environ["HOME"], "PATH": "/usr/bin:/bin", "XDG_RUNTIME_DIR": str(RUNTIME)}
     environment |= dict(pair.split("=", 1) for value in service.get("Environment", []) for pair in shlex.split(value))
     environment |= {"NOTIFY_SOCKET": str(STATE / "notify"), "LISTEN_FDS": "1", "WATCHDOG_USEC": "60000000"}

@@ -44,7 +44,7 @@ def test_in_the_unit_a_command_gets_a_scope_and_nothing_of_the_managers_address(
     assert found.is_there
     words, around = found.wrap(["/bin/sh", "-c", "echo $$; env"], {"A": "b c"})
     process = subprocess.Popen(words, env=around, stdout=subprocess.PIPE, text=True)
-    out, _ = process.communicate(timeout=60)
+    out, _ = process.communicate(timeout=240)
     lines = out.splitlines()
     assert lines[0] == str(process.pid)  # It is still the child that was started.
     assert "A=b c" in lines and not [line for line in lines if "XDG_RUNTIME_DIR" in line]

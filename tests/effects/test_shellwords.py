@@ -44,7 +44,7 @@ class Yard:
         mark.unlink(missing_ok=True)
         done = subprocess.run(
             [str(BASH), "--noprofile", "--norc", "-c", command], cwd=self.folder, env={"PATH": str(self.programs)},
-            stdin=subprocess.DEVNULL, capture_output=True, timeout=20, check=False,
+            stdin=subprocess.DEVNULL, capture_output=True, timeout=240, check=False,
         )  # fmt: skip
         calls = [call.split(b"\0")[:-1] for call in log.read_bytes().split(b"\1")[:-1]]
         else_ = mark.exists() or bool(done.stdout or done.stderr) or sorted(os.listdir(self.folder)) != ["a", "evil"]

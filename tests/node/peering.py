@@ -25,7 +25,7 @@ from hhd_protocol.ids import DeviceId
 from hhd_protocol.statements import Role
 
 NAMES = ("laptop", "desktop", "phone", "stranger")
-SECONDS = 60.0
+SECONDS = 240.0
 """After which a test gives up."""
 
 

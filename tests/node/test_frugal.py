@@ -76,7 +76,7 @@ def test_a_bus_that_hangs_is_not_waited_for_and_asked_by_one_thread_at_a_time(mo
 
     def network() -> bool:
         begun.append(1)
-        return hangs.wait(60)
+        return hangs.wait(240)
 
     one = Frugal(battery=False, metered=True, network=network)
     assert [one.why() for _ in range(5)] == [""] * 5 and begun == [1]

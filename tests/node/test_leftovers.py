@@ -34,5 +34,5 @@ except ProcessLookupError:
     ("how", "said"), [("adopts", "True True False True False"), ("does not", "False True True True False")]
 )
 def test_an_orphan_is_below_who_adopts_and_ends_with_all_but_those_that_are_kept(how: str, said: str) -> None:
-    done = subprocess.run([sys.executable, "-c", LEAVES, how], capture_output=True, text=True, timeout=60)
+    done = subprocess.run([sys.executable, "-c", LEAVES, how], capture_output=True, text=True, timeout=240)
     assert done.stdout.strip() == said, done.stderr

@@ -11,7 +11,7 @@ from hhd.base.errors import RefusedError
 from hhd.node.listening import Listening, Settings
 from hhd.transports.link import Accept, Link, Transport
 
-SECONDS = 20.0
+SECONDS = 240.0
 """After which a test gives up."""
 FREE = 40_000
 """The port that is free, where any will do."""

@@ -181,7 +181,7 @@ def test_a_person_who_pauses_it_while_it_is_about_to_go_on_has_it_paused(
     def slow(store: Store) -> list[should_run.Note]:
         found = not_held(store)
         looking.set()
-        assert seen.wait(20)
+        assert seen.wait(240)
         return found
 
     async def go(workers: Workers, session: SessionId, made: list[Process]) -> None:

@@ -86,7 +86,7 @@ def lived(part: Greeter) -> Iterator[tuple[Asking, list[BaseException]]]:
 
     thread = threading.Thread(target=live, daemon=True)
     thread.start()
-    assert up.wait(60)
+    assert up.wait(240)
     connection = connect(Path(os.fsdecode((data_folder() / LOCK_FILE).read_bytes())), hhd="1")
     assert connection is not None
     with connection:

@@ -48,13 +48,13 @@ class Shared:
             return document.device_name(ident(of))
 
     async def until_called(self, of: str, title: str) -> None:
-        async with asyncio.timeout(60):
+        async with asyncio.timeout(240):
             while self.names(of) != title:
                 await asyncio.sleep(0.02)
 
     async def until_quiet(self) -> None:
         """Wait until nothing was looked at for longer than a change takes to be passed on."""
-        async with asyncio.timeout(60):
+        async with asyncio.timeout(240):
             before = -1
             while before != self.opened_count:
                 before = self.opened_count

@@ -78,7 +78,7 @@ def daemon(opened: Any = sessions.control_here) -> Iterator[Path]:
 
     thread = threading.Thread(target=lambda: asyncio.run(serve()), daemon=True)
     thread.start()
-    assert up.wait(60)
+    assert up.wait(240)
     try:
         yield path
     finally:
@@ -292,14 +292,14 @@ def test_one_kind_of_verb_does_not_wait_for_another() -> None:
     class Slow(Stub):
         def rename(self, **_: Any) -> Any:
             began.set()
-            assert go.wait(60)
+            assert go.wait(240)
             return sample(typing.get_type_hints(Remote.rename)["return"])
 
     with daemon(lambda: contextlib.nullcontext(Slow())) as path:
         links = [connect(path, hhd="2") for _ in range(2)]
         renaming = threading.Thread(target=lambda: links[0].ask("rename", {"name": "x", "title": None}))  # type: ignore[union-attr]
         renaming.start()
-        assert began.wait(60)
+        assert began.wait(240)
         assert links[1] is not None and links[1].ask("heads", {"name": "x"})
         assert links[1].ask("sessions", {"query": "", "with_archived": False})
         go.set()

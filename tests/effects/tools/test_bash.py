@@ -149,7 +149,7 @@ def test_without_a_sandbox_a_command_cannot_read_hhds_environment(tmp_path: Path
     )
     for how, expected in (("hide", False), ("show", True)):
         words = [sys.executable, "-c", program, ":".join(sys.path), how]
-        done = subprocess.run(words, env={**os.environ, "KEY": "sk-secret"}, capture_output=True, text=True, timeout=60)
+        done = subprocess.run(words, env={**os.environ, "KEY": "sk-secret"}, capture_output=True, text=True, timeout=99)
         assert ("sk-secret" in done.stdout) is expected, (how, done.stderr)
 
 

@@ -128,5 +128,5 @@ def test_a_read_only_home_and_a_full_disk_are_broken_with_a_way_out(options: str
         pytest.skip("needs mount namespaces")
     fill = f"dd if=/dev/zero of={begun}/fill bs=4k 2>/dev/null;" if options != "ro" else ""
     script = f"mount -t tmpfs -o {options} none {begun} && {{ {fill} {sys.executable} -m hhd doctor --json; }}"
-    done = subprocess.run(["unshare", "-m", "sh", "-c", script], capture_output=True, text=True, timeout=120)
+    done = subprocess.run(["unshare", "-m", "sh", "-c", script], capture_output=True, text=True, timeout=240)
     assert done.returncode == 3 and says in done.stdout and "Traceback" not in done.stderr, done.stderr

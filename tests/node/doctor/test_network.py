@@ -61,7 +61,7 @@ def test_an_interface_that_is_down_is_found_deaf_and_so_is_one_without_ipv6(tmp_
         ("ip link set v0 down", "broken IPv4 IPv6"),
     ):
         script = f"{up} && {more} && {sys.executable} {tmp_path}/look.py"
-        done = subprocess.run(["unshare", "-n", "sh", "-c", script], capture_output=True, text=True, timeout=60)
+        done = subprocess.run(["unshare", "-n", "sh", "-c", script], capture_output=True, text=True, timeout=240)
         if done.returncode:
             pytest.skip(f"needs network namespaces: {done.stderr[-200:]}")
         assert done.stdout.strip() == state

@@ -163,11 +163,11 @@ def test_what_is_said_is_safe_to_print(monkeypatch: pytest.MonkeyPatch, capsys: 
 
 def test_a_real_daemon_is_found_well() -> None:
     hhd = [sys.executable, "-m", "hhd"]
-    assert subprocess.run([*hhd, "up"], capture_output=True, timeout=60).returncode == 0
+    assert subprocess.run([*hhd, "up"], capture_output=True, timeout=240).returncode == 0
     try:
-        done = subprocess.run([*hhd, "doctor", "--json"], capture_output=True, text=True, timeout=60)
+        done = subprocess.run([*hhd, "doctor", "--json"], capture_output=True, text=True, timeout=240)
         looks = {one["name"]: one for one in json.loads(done.stdout)["checks"]}
         assert looks["daemon"]["state"] in ("ok", "warn")
         assert looks["log"]["state"] == "ok"
     finally:
-        subprocess.run([*hhd, "down"], capture_output=True, timeout=60)
+        subprocess.run([*hhd, "down"], capture_output=True, timeout=240)

@@ -295,7 +295,7 @@ def known_to_all(devices: list[Device]) -> SessionId:
     return session
 
 
-async def until(holds: Callable[[], bool], seconds: float = 60) -> None:
+async def until(holds: Callable[[], bool], seconds: float = 240) -> None:
     """Wait until something holds; it is looked at after every turn of the loop."""
     async with asyncio.timeout(seconds):
         while True:

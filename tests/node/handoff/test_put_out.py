@@ -62,7 +62,7 @@ def test_before_the_release_it_is_given_up_at_once_and_the_session_goes_on_at_th
                 before(source, put_out)
             else:
                 at_stage(home.sites["laptop" if side is Side.SOURCE else "desktop"], side, stage, put_out)
-            async with asyncio.timeout(60):  # Not when its deadline is over, after ten minutes.
+            async with asyncio.timeout(240):  # Not when its deadline is over, after ten minutes.
                 said = await source.transfer(session, "desktop")
             assert (said[-1].stage, said[-1].over) == ("aborted", True) and "was put out" in said[-1].sentence
             with source.opened() as control:

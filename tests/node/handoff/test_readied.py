@@ -161,7 +161,7 @@ def test_nothing_of_what_is_being_switched_to_is_taken_away_by_a_daemon_that_end
 
     def made(self: Work, place: Place) -> Written:
         for going in ended:  # As `Handoffs.stop` does.
-            asyncio.run_coroutine_threadsafe(drop(rehearsals[0], going), loops[0]).result(30)
+            asyncio.run_coroutine_threadsafe(drop(rehearsals[0], going), loops[0]).result(240)
         return make(self, place)
 
     rehearsals: list[Rehearsal] = []
@@ -226,7 +226,7 @@ def test_who_asks_on_and_on_is_owed_few_answers_and_what_is_asked_for_is_done(
     monkeypatch.setattr(Rehearsal, "ask", flood)
     monkeypatch.setattr(Rehearsal, "begin", hears)
     monkeypatch.setattr(Rehearsal, "_say", says)
-    monkeypatch.setattr(handoff_steps, "ready", lambda *words: (gate.wait(60), ready(*words))[1])
+    monkeypatch.setattr(handoff_steps, "ready", lambda *words: (gate.wait(240), ready(*words))[1])
     there, said = moved(both, session, lambda _: None)
     assert said.status == 0 and len(heard) > 100 and max(owed) == len(owed) == handoff_rehearsal.ANSWERS_MAX
     assert (there / "new").read_text() == "of the laptop\n" and not stages(there)
@@ -239,7 +239,7 @@ def test_the_release_does_not_wait_for_files_but_the_begin_does(
     ready, gate, did = handoff_steps.ready, threading.Event(), list[str]()
 
     def slow(*words: Any) -> Any:
-        assert gate.wait(60), "it is released meanwhile"
+        assert gate.wait(240), "it is released meanwhile"
         did.append("prepared")
         return ready(*words)
 

@@ -29,7 +29,7 @@ from hhd_protocol.ids import DeviceId, SessionId
 
 E = TypeVar("E")
 
-SECONDS = 90.0
+SECONDS = 240.0
 """After which a test gives up."""
 
 

@@ -108,14 +108,14 @@ def test_a_link_that_takes_the_place_of_another_is_heard_whenever_it_begins(
             lives.append(asyncio.ensure_future(attend(cast(Link, second))))
         answering = asyncio.ensure_future(peers.serving["sync"](cast(Channel, second), cast(Link, second)))
         second.coming.put_nowait(hello)
-        async with asyncio.timeout(20):
+        async with asyncio.timeout(240):
             while not any(isinstance(one, Buckets) for one in second.said):
                 await asyncio.sleep(0.001)
         assert part.linked() == {second.peer} and len(lives) == 2
         stale = asyncio.ensure_future(peers.serving["sync"](cast(Channel, first), cast(Link, first)))
         first.coming.put_nowait(hello)  # The end of its channels may come last of all.
         second.coming.put_nowait(hello)
-        async with asyncio.timeout(20):
+        async with asyncio.timeout(240):
             while sum(isinstance(one, Buckets) for one in second.said) < 2:
                 await asyncio.sleep(0.001)
         assert sum(isinstance(one, Buckets) for one in second.said) == 2, "nothing is answered on the one for the other"
@@ -142,7 +142,7 @@ def test_what_a_message_brought_for_others_is_done_though_its_link_ends_meanwhil
         acting = asyncio.ensure_future(part.act(part._engine.woke))  # It says Hello to each device.
         await asyncio.sleep(0)
         acting.cancel()
-        async with asyncio.timeout(20):
+        async with asyncio.timeout(240):
             while len(wire.said) < 2:
                 await asyncio.sleep(0.001)
         assert acting.cancelled() and all(isinstance(one, Hello) for one in wire.said)
@@ -161,7 +161,7 @@ def test_what_was_said_for_a_link_that_was_replaced_does_not_go_over_the_next(tm
     def late() -> Out:
         """A turn of the engine that is long at work for the first link."""
         busy.set()
-        assert go.wait(20)
+        assert go.wait(240)
         return Out(messages=[(first.peer, encode_message(Answered(round=70)))])
 
     first, second = Wire(), Wire()
@@ -202,7 +202,7 @@ def test_an_answer_that_was_being_taken_when_the_device_woke_does_not_count(
 
     def answering() -> Out:
         busy.set()
-        assert go.wait(20)
+        assert go.wait(240)
         return Out(answered={wire.peer})
 
     wire = Wire()

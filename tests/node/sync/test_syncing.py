@@ -82,7 +82,7 @@ def test_a_store_that_is_busy_is_said_and_what_was_missed_goes_over_later(tmp_pa
             Grown(there, device_named("desktop"), session, Memory(0)).takes_over()
             for hear in others.on_step:
                 hear(session)
-            async with asyncio.timeout(30):
+            async with asyncio.timeout(240):
                 while told != [session]:
                     await asyncio.sleep(0.01)
             while [flow.behind for flow in (await desktop.asked.sync_status()).flows] != [
