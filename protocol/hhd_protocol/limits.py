@@ -411,7 +411,8 @@ HANDOFF_DEADLINE_MS_MAX = 7 * 24 * 3_600_000
 """How long a person may let a handoff wait for the other device."""
 
 HANDOFF_INQUIRIES_MAX = 8
-"""Questions of other devices, whether a session could go somewhere, that one device looks into at a time."""
+"""Questions of other devices, whether a session could go somewhere, that one device looks into at a time; beyond these,
+the first one of each device, or two that ask on and on would keep all others out."""
 
 HANDOFF_INQUIRIES_PEER_MAX = 4
 """Of these, questions of one device: one that asks on and on leaves room for the others."""

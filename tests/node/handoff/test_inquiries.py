@@ -229,6 +229,34 @@ def test_no_more_are_looked_into_at_a_time_than_may_be_and_one_more_is_told_so(
     run(three, go)
 
 
+def test_however_much_others_ask_the_first_question_of_a_device_is_looked_into(
+    three: list[Device], session: SessionId
+) -> None:
+    async def go(home: House) -> None:
+        inquiries, begun, goes_on = home.sites["laptop"].handoffs._inquiries, asyncio.Event(), asyncio.Event()
+        real = inquiries._probed
+
+        async def probed(*given: Any) -> Told:
+            begun.set()
+            await goes_on.wait()
+            return await real(*given)
+
+        greedy = [type(three[0].me.id)(bytes([one]) * 32) for one in (1, 2)]
+        inquiries._looked_into.update(dict.fromkeys(greedy, limits.HANDOFF_INQUIRIES_PEER_MAX))
+        assert inquiries._looked_into.total() == limits.HANDOFF_INQUIRIES_MAX
+        with mock.patch.object(inquiries, "_probed", probed):
+            waiting = asyncio.create_task(answer(home, "tower", "laptop", inquiry(home, session)))
+            await asyncio.wait([waiting, asyncio.create_task(begun.wait())], return_when=asyncio.FIRST_COMPLETED)
+            assert begun.is_set() and not waiting.done()
+            more = await answer(home, "tower", "laptop", inquiry(home, session))
+            assert more is not None and more.status == 3 and "too much" in more.sentence
+            goes_on.set()
+            said = await waiting
+            assert said is not None and said.status == 0
+
+    run(three, go)
+
+
 def test_a_question_of_what_is_not_here_or_of_where_nobody_could_go_is_answered(
     three: list[Device], session: SessionId
 ) -> None:

@@ -128,7 +128,7 @@ class Inquiries:
         await channel.send(handoff.encode_message(await self._answer(link.peer, asked)))
 
     async def _answer(self, peer: DeviceId, asked: Inquire) -> Told:
-        if self._looked_into.total() >= HANDOFF_INQUIRIES_MAX or self._looked_into[peer] >= HANDOFF_INQUIRIES_PEER_MAX:
+        if not self._has_place_for(peer):
             return refused(asked, "It is asked too much of this at once; nothing was changed. Ask again.")
         self._looked_into[peer] += 1
         try:
@@ -150,6 +150,11 @@ class Inquiries:
             notes=said.notes,
             over=True,
         )
+
+    def _has_place_for(self, peer: DeviceId) -> bool:
+        """Whether one more question of `peer` is looked into; its first one always is, whatever the others ask."""
+        its, all_of_them = self._looked_into[peer], self._looked_into.total()
+        return not its or (its < HANDOFF_INQUIRIES_PEER_MAX and all_of_them < HANDOFF_INQUIRIES_MAX)
 
     # At the device that has the session
 
