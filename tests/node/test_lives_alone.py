@@ -159,8 +159,10 @@ def test_one_who_comes_to_it_lets_it_go_on(tmp_path: Any) -> None:
 def test_a_person_who_pauses_it_ends_the_wait_and_other_ends_are_no_wait(tmp_path: Any) -> None:
     async def go(workers: Workers, session: SessionId, made: list[Process]) -> None:
         await alone(workers, session, made[0])
+        assert await RunVerbs(workers).at_work() == (session.hex(),)
         rested = await RunVerbs(workers).pause_here(session)
         assert rested.state == "paused" and noted() == []
+        assert await RunVerbs(workers).at_work() == ()
         workers.others_answered()
         assert await workers.start(session) and len(made) == 2
         made[1].ends(Over(end="failed", status=3, effect="", sentence="No.", ways=()))

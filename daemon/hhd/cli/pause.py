@@ -21,10 +21,13 @@ if TYPE_CHECKING:
 
 @click.command("pause")
 @click.argument("session", required=False)
-@click.option("--all", "every", is_flag=True, help="Every session that is at work.")
+@click.option("--all", "every", is_flag=True, help="Every session that is at work, or goes on by itself.")
 @JSON
 def command(session: str | None, every: bool, as_json: bool) -> int:
-    """Pause SESSION, wherever it runs, or all of this device: durable when this returns. hhd resume goes on."""
+    """Pause SESSION, wherever it runs, or all of this device: durable when this returns. hhd resume goes on.
+
+    With --all it is said of those that wait for you, too, what they wait for; they stay as they are.
+    """
     if (session is None) != every:
         raise UsageError("Name a session, or say --all.")
     with attending.runs(starts=False) as runs:
@@ -39,12 +42,20 @@ def command(session: str | None, every: bool, as_json: bool) -> int:
 
 
 def _all(runs: Runs) -> tuple[list[Rested], list[str]]:
-    """What became of each session that is at work, and what was in the way of others."""
-    at_work = [one for one in sessions.listed("", with_archived=True).sessions if one.state.value == "running"]
+    """What became of each session that is at work, goes on by itself or waits for the person, and what was in the way
+    of others."""
+    found = sessions.listed("", with_archived=True)
+    names = [one.id.hex() for one in found.sessions if one.state.value == "running"]
+    names += runs.at_work()
+    names += [
+        one.id.hex()
+        for one in found.sessions
+        if one.state.value == "waiting for you" and one.owner == found.device and not one.archived
+    ]
     rested, troubles = [], []
-    for one in at_work:
+    for name in dict.fromkeys(names):
         try:
-            rested.append(runs.pause(one.id.hex()))
+            rested.append(runs.pause(name))
         except UserError as error:
             troubles.append(str(error))
     return rested, troubles
@@ -56,7 +67,9 @@ def _tell(rested: list[Rested], troubles: list[str], as_json: bool) -> int:
     else:
         for one in rested:
             name = telling.brief(one.session)
-            telling.lines([f"{name}: {visible(one.sentence, one_line=True)} Go on with: hhd resume {name}"])
+            waits = one.state == "waiting"
+            way = f"Nothing of it runs. Answer: hhd attach {name}" if waits else f"Go on with: hhd resume {name}"
+            telling.lines([f"{name}: {visible(one.sentence, one_line=True)} {way}"])
         if not rested and not troubles:
             telling.lines(["Nothing is at work."])
     for trouble in troubles:

@@ -54,6 +54,17 @@ def imported(store: Store, session: SessionId, standing: Standing, *, at_ms: int
     listing.change(store, session, state=state_of(standing), waiting=waiting_of(standing))
 
 
+def begun(store: Store, session: SessionId) -> None:
+    """A process is about to advance it: it may be a while until its first step, a call of the model, say.
+
+    Where this cannot be written, that step says it.
+    """
+    with contextlib.suppress(UserError), store.transaction():
+        listed = listing.get(store, session)
+        if listed is not None and listed.state is State.PAUSED:
+            listing.put(store, listed._replace(state=State.RUNNING, waiting=""))
+
+
 def stepped(
     store: Store, session: SessionId, standing: Standing, *, turn: bool, folder: Path | None, at_ms: int
 ) -> None:

@@ -12,7 +12,7 @@ from typing import TYPE_CHECKING
 from hhd.base import log
 from hhd.base.errors import RefusedError, UsageError, UserError
 from hhd.base.text import visible
-from hhd.node import pair
+from hhd.node import pair, should_run
 from hhd.node.answers.decided import Decided, Uncertain
 from hhd.node.answers.driven import Begun, Counted, Heard, Rested
 from hhd.node.attached_stream import events_for
@@ -53,6 +53,7 @@ class RunVerbs:
             "answer": Verb(self.answer, changes=True),
             "pause": Verb(self.pause, changes=True),
             "keys": Verb(self.keys, changes=False),
+            "at_work": Verb(self.at_work, changes=False),
         }
 
     async def begin(
@@ -267,6 +268,12 @@ class RunVerbs:
             await self._workers.store.change(lambda control: held_back.drop_session(control.store, session))
         except (UserError, OSError) as error:  # A full disk is no reason not to pause.
             log.fault("pause_not_kept", error, session=session.hex())
+
+    async def at_work(self) -> tuple[str, ...]:
+        """As `hhd.node.runs.Runs.at_work`."""
+        await self._workers.noted.wait()
+        noted = await self._workers.store.look(lambda control: should_run.noted(control.store))
+        return tuple(dict.fromkeys(one.hex() for one in (*self._workers.running(), *(one.session for one in noted))))
 
     def at_work_here(self) -> frozenset[SessionId]:
         """The sessions of this device that run now."""

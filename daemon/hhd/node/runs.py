@@ -82,6 +82,11 @@ class Runs:
         """Pause a session; durable when this returns."""
         return self._asking.ask("pause", Rested, name=name)
 
+    def at_work(self) -> tuple[str, ...]:
+        """Return the sessions of this device that run in the daemon, or go on there by themselves, by their ids."""
+        found: tuple[str, ...] = self._asking.ask("at_work", tuple[str, ...], changes=False)
+        return found
+
     def keys(self, name: str, line: str, *, by: str) -> bool:
         """Show the others what stands on this terminal's line, and is not said yet."""
         return self._asking.ask("keys", bool, changes=False, name=name, line=line, by=by)

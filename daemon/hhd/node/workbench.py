@@ -9,7 +9,7 @@ from pathlib import Path
 
 from hhd.effects.confine import Workspace
 from hhd.identity.key import Identity
-from hhd.node import head_facts, here, naming, opening, programs, sessions, start, turning
+from hhd.node import head_facts, here, listed_step, naming, opening, programs, sessions, start, turning
 from hhd.node import store as door
 from hhd.node.capsules import STATUS, effect_fields
 from hhd.node.ended import Ended, Settle
@@ -17,6 +17,7 @@ from hhd.node.face import Face
 from hhd.node.lineages import lineage_of
 from hhd.node.members import members
 from hhd.node.moment import Moment
+from hhd.node.nudging import Nudge
 from hhd.runtime.outcomes import StopFlag
 from hhd.store.store import Store
 from hhd_protocol.ids import SessionId
@@ -72,7 +73,13 @@ class Workbench:
         with opening.stored(
             self.store, self.me, session, folder=folder, model=model, face=face, stop=stop, settle=word
         ) as run:
-            return run.go()
+            listed_step.begun(self.store, session)
+            nudge, keeper = Nudge(session), run.session.keeper
+            run.session.on_saved = lambda: nudge.stepped(intent=keeper.intended)
+            try:
+                return run.go()
+            finally:
+                nudge.close()
 
     def fields(self, session: SessionId) -> dict[str, object]:
         """What the JSON object of a run says of a session."""

@@ -162,6 +162,18 @@ def test_what_the_daemon_did_for_a_person_is_looked_for_at_once_and_not_with_the
     asyncio.run(asyncio.wait_for(live(), 60))
 
 
+async def tell_of_steps(part: Syncing, monkeypatch: pytest.MonkeyPatch, session: SessionId) -> None:
+    """What another process says is heard as what the daemon's own say; where the session is not known, it looks."""
+    heard: list[str] = []
+    monkeypatch.setattr(part, "_step", lambda one: heard.append("step"))
+    monkeypatch.setattr(part, "_intent", lambda one: heard.append("intent"))
+    monkeypatch.setattr(part, "look_soon", lambda: heard.append("look"))
+    asked = part.asked.table()["sync_stepped"].act
+    for one, intent in ((session, False), (session, True), (SessionId(StatementId(b"?" * 32)), True)):
+        assert await asked(session=one, intent=intent)  # type: ignore[misc]
+    assert heard == ["step", "intent", "look"]
+
+
 def test_what_runs_when_a_daemon_starts_is_alone_until_a_person_is_at_it(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
@@ -186,6 +198,7 @@ def test_what_runs_when_a_daemon_starts_is_alone_until_a_person_is_at_it(
         for hear in workers.on_person:
             hear(going)
         assert told[-1].alone == {other}
+        await tell_of_steps(part, monkeypatch, resting)
         running.cancel()
         with contextlib.suppress(asyncio.CancelledError):
             await running

@@ -325,6 +325,15 @@ class Syncing:
         self._looks_soon = True
         self._stir.set()
 
+    def stepped(self, session: SessionId, *, intent: bool) -> None:
+        """A process of its own made a step of a session, and says so."""
+        if session not in self._engine.machine.digests:
+            self.look_soon()  # It was begun just now, or is none.
+        elif intent:
+            self._intent(session)
+        else:
+            self._step(session)
+
     def _step(self, session: SessionId) -> None:
         self._noticed[session] = None
         self._stir.set()

@@ -19,6 +19,7 @@ from hhd.node.sync.talk import Counted
 from hhd.node.sync.wishes import Wishes
 from hhd.store.store import Store
 from hhd_protocol.crypto import device_text
+from hhd_protocol.ids import SessionId
 
 if TYPE_CHECKING:
     from hhd.node.sync.syncing import Syncing
@@ -50,6 +51,7 @@ class SyncingVerbs:
             "sync_follow": Verb(self.sync_follow, changes=True),
             "sync_fresh": Verb(self.sync_fresh, changes=False),
             "sync_watch": Verb(self.sync_watch, changes=False),
+            "sync_stepped": Verb(self.sync_stepped, changes=False),
         }
 
     async def sync_status(self) -> Syncings:
@@ -139,6 +141,11 @@ class SyncingVerbs:
                 yield now
                 before = now
             await asyncio.sleep(0.5)
+
+    async def sync_stepped(self, session: SessionId, intent: bool) -> bool:
+        """A session made a step in a process that is none of the daemon's; with `intent` something begins now."""
+        self._syncing.stepped(session, intent=intent)
+        return True
 
     async def _in_store(self, act: Callable[[Store], T]) -> T:
         return await self._lane.do(lambda: act(self._engine.store))
