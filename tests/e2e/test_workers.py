@@ -273,26 +273,52 @@ def test_what_a_command_started_ends_too_where_worker_and_watcher_of_the_command
         until(lambda: not Path(f"/proc/{left}").exists())
 
 
-def test_sessions_write_to_the_store_one_after_the_other(tmp_path: Path, repo: Path) -> None:
+def test_sessions_write_to_the_store_one_after_the_other_and_one_that_is_stopped_between_keeps_nobody_waiting(
+    tmp_path: Path, repo: Path
+) -> None:
     told = tmp_path / "told"
     tells = f"""
 import hhd.node.lives as w
+def tell(what, who):
+    open({str(told)!r}, "a").write(f"{{what}} {{who.process}}\\n")
 class Told(w.Turns):
     def _next(self):
         found = super()._next()
-        if self._at_once == 1:
-            for who, _ in found:
-                open({str(told)!r}, "a").write(f"{{who.process}} {{len(self._computing)}}\\n")
+        for one in found if self._at_once == 1 else ():
+            tell(type(one).__name__ + str(len(self._having)), one.who)
         return found
+    def look(self):
+        found = super().look()
+        for one in found if self._at_once == 1 else ():
+            if isinstance(one, w.Taken):
+                tell("Taken", one.who)
+        return found
+    def gives(self, who):
+        if self._at_once == 1:
+            tell("Gives", who)
+        return super().gives(who)
 w.Turns = Told
 """
-    with daemon(tmp_path / "laptop", before=tells) as laptop:
-        model = script(laptop.device.home / "s.jsonl", [says(text("Done."))])
-        for seat in [laptop.attach(laptop.runs.begin("do it", folder=repo, model=model).session) for _ in range(2)]:
-            seat.until(live.Listening)
+    with daemon(tmp_path / "laptop", config=UNWALLED, before=tells) as laptop:
+        commands = ["until [ -e worker ]; do sleep 0.01; done", "kill -STOP $(cat worker)"]
+        steps = [*(says(call("bash", command=one)) for one in commands), says(text("Done."))]
+        model = script(laptop.device.home / "s.jsonl", steps)
+        first = laptop.attach(laptop.runs.begin("do it", folder=repo, model=model).session)
+        (worker,) = laptop.workers()
+        (repo / "new").write_text(f"{worker}\n")
+        (repo / "new").rename(repo / "worker")
+        until(lambda: " T " in Path(f"/proc/{worker}/stat").read_text())
+        model = script(laptop.device.home / "t.jsonl", [says(text("Done."))])
+        second = laptop.attach(laptop.runs.begin("do it", folder=repo, model=model).session)
+        second.until(live.Listening)
+        other = next(one for one in laptop.workers() if one != worker)
         turns = [line.split() for line in told.read_text().splitlines()]
-        assert {int(process) for process, _ in turns} == set(laptop.workers())
-        assert {at_once for _, at_once in turns} == {"1"}
+        assert {what for what, _ in turns} - {"Gives", "Taken"} <= {"Given1", "Asked1"}
+        assert {int(process) for what, process in turns if what == "Given1"} == {worker, other}
+        # It had the turn when it was stopped, but for a machine on which that takes as long as for it to rest.
+        assert [what for what, process in turns if int(process) == worker][-1] in ("Taken", "Gives")
+        os.kill(worker, signal.SIGCONT)
+        first.until(live.Listening)
 
 
 UNWALLED = '[policy]\nallow = ["bash", "write", "edit"]\n[policy.sandbox]\nuse = "off"\n'

@@ -21,7 +21,7 @@ from hhd.node.going import Going
 from hhd.node.should_run import Note
 from hhd.node.spares import Spares
 from hhd.node.store_access import StoreAccess
-from hhd.node.turns import Turns
+from hhd.node.turns import Asked, Given, Taken, Turns, Word
 from hhd.node.watching import Watching
 from hhd_protocol import live
 from hhd_protocol.ids import SessionId
@@ -165,9 +165,11 @@ class Lives:
                 if going.looked is not None and not going.looked.done():
                     going.looked.set_result(None)
             case pair.Wants(writes=writes):
-                self._take_turns(writes, self._turns[writes].wants(worker))
+                self._tell_turns(writes, self._turns[writes].wants(worker))
             case pair.Gives(writes=writes):
-                self._take_turns(writes, self._turns[writes].gives(worker))
+                self._tell_turns(writes, self._turns[writes].gives(worker))
+            case pair.AtIt(writes=writes):
+                self._turns[writes].is_at_it(worker)
             case pair.Opened():
                 log.note("session_runs", session=going.session.hex(), process=worker.process)
                 self.at_work |= {going.session}
@@ -191,10 +193,22 @@ class Lives:
             case _:
                 going.tell(message)
 
-    def _take_turns(self, writes: bool, turns: list[tuple[object, int]]) -> None:
-        for worker, busy_ms in turns:
+    def look(self) -> None:
+        """See that nobody waits for a worker that does not answer; called from time to time."""
+        for writes, turns in self._turns.items():
+            self._tell_turns(writes, turns.look())
+
+    def _tell_turns(self, writes: bool, words: list[Word]) -> None:
+        for word in words:
+            worker = word.who
             assert isinstance(worker, Worker)
-            worker.say(pair.Turn(writes=writes, busy_ms=busy_ms))
+            match word:
+                case Given(busy_ms=busy_ms, kept=kept):
+                    worker.say(pair.Turn(writes=writes, busy_ms=busy_ms, kept=kept))
+                case Asked():
+                    worker.say(pair.Back(writes=writes))
+                case Taken():
+                    log.warn("turn_taken", process=worker.process)
 
     async def _stepped(self, going: Going) -> None:
         """It made a step since a daemon started it: what is counted of its starts begins anew."""
@@ -210,7 +224,7 @@ class Lives:
     def _gone(self, going: Going, worker: Worker) -> None:
         """A worker is gone, with a word or without."""
         for writes, turns in self._turns.items():
-            self._take_turns(writes, turns.gives(worker))
+            self._tell_turns(writes, turns.gives(worker))
         self._watching.forget(worker)
         if self.tasks is not None:
             with contextlib.suppress(RuntimeError):  # All is being cancelled.

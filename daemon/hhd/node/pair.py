@@ -127,10 +127,21 @@ class Recapture:
 
 @dataclass(frozen=True, kw_only=True)
 class Turn:
-    """It is its turn to compute, or to write; `busy_ms` at most before it gives it back, 0: as long as it likes."""
+    """It is its turn to compute, or to write; for `busy_ms` at most each time, 0: as long as it likes.
+
+    `kept`: it is given back only when it is asked for; else once it was used.
+    """
 
     writes: bool
     busy_ms: int
+    kept: bool
+
+
+@dataclass(frozen=True, kw_only=True)
+class Back:
+    """Others wait for its turn: it gives it back once it does not use it, and says `AtIt` where that is not now."""
+
+    writes: bool
 
 
 # From the worker
@@ -189,7 +200,14 @@ class Wants:
 
 @dataclass(frozen=True, kw_only=True)
 class Gives:
-    """It gives its turn back."""
+    """It gives its turn back, or wants none any more."""
+
+    writes: bool
+
+
+@dataclass(frozen=True, kw_only=True)
+class AtIt:
+    """It was asked for its turn, and uses it now: `Gives` comes after that."""
 
     writes: bool
 
@@ -224,13 +242,25 @@ class Over:
     ways: tuple[str, ...]
 
 
-ToWorker = Prepare | Recapture | Look | Start | Say | Answer | Alone | Pause | Turn
+ToWorker = Prepare | Recapture | Look | Start | Say | Answer | Alone | Pause | Turn | Back
 FromWorker = (
-    Prepared | Recaptured | Looked | Opened | Beat | Stepped | Wants | Gives | Heard | Granted | Over | live.Event
+    Prepared
+    | Recaptured
+    | Looked
+    | Opened
+    | Beat
+    | Stepped
+    | Wants
+    | Gives
+    | AtIt
+    | Heard
+    | Granted
+    | Over
+    | live.Event
 )
 
-_TO = {kind.__name__.lower(): kind for kind in (Prepare, Recapture, Look, Start, Say, Answer, Alone, Pause, Turn)}
-_OWN = (Prepared, Recaptured, Looked, Opened, Beat, Stepped, Wants, Gives, Granted, Over, Heard)
+_TO = {kind.__name__.lower(): kind for kind in (Prepare, Recapture, Look, Start, Say, Answer, Alone, Pause, Turn, Back)}
+_OWN = (Prepared, Recaptured, Looked, Opened, Beat, Stepped, Wants, Gives, AtIt, Granted, Over, Heard)
 _FROM: dict[str, type[Any]] = {kind.__name__.lower(): kind for kind in _OWN} | live.KINDS
 
 

@@ -79,7 +79,7 @@ class Run:
     approver: Approver | None = None
     """Who is asked for a person's yes; None: the face, page by page."""
     grants: Grants = field(default_factory=Grants)
-    turn: Callable[[], AbstractContextManager[float]] = lambda: contextlib.nullcontext(0.0)
+    turn: Callable[[], AbstractContextManager[int]] = lambda: contextlib.nullcontext(0)
     """Entered to let the program compute; gives how many milliseconds it may at most, 0 for no bound."""
     asking: Callable[[], AbstractContextManager[None]] = contextlib.nullcontext
     """Entered while an effect is being answered, and the program rests."""

@@ -22,6 +22,7 @@ import threading
 import time
 from collections import deque
 from collections.abc import Callable, Iterator, Mapping
+from contextlib import AbstractContextManager
 from dataclasses import replace
 from pathlib import Path
 from typing import TypeVar
@@ -32,6 +33,7 @@ from hhd.effects.approvals import Answer, Choice, Question
 from hhd.node import leftovers, opening, pair, recapture, rehearsing, workbench
 from hhd.node.captures import Captures
 from hhd.node.ended import End, Ended, Settle
+from hhd.node.own_turns import OwnTurns
 from hhd.node.pair import Over, Start
 from hhd.node.refused import AloneError
 from hhd.node.rehearsing import Prepared
@@ -49,9 +51,6 @@ BEAT_SECONDS = 2.0
 
 LOOK_SECONDS = 0.02
 """Between two looks whether another process let go of the session."""
-
-TURN_SECONDS = 60.0
-"""For its turn to come; then it goes on without, rather than not at all."""
 
 REST_SECONDS = 1.0
 """Of waiting for a reply, after which the program's memory is given back: putting it back takes some milliseconds."""
@@ -181,10 +180,9 @@ class _Face:
         self._came = threading.Condition()
         self._words = deque(start.words)
         self._answers = {one.id: one for one in start.answers}
-        self._turns_given: dict[bool, pair.Turn] = {}
+        self.turns = OwnTurns(end.say)
         self._left = 0
         """How often the last one who was attached has left."""
-        self._gone = False
         self._waits, self._look, self._look_ahead = False, False, False
         """Whether a person is waited for; whether the folder is to be captured meanwhile, or a capture made ready."""
         self._run: Run | None = None
@@ -195,7 +193,7 @@ class _Face:
     def opened(self, run: Run) -> None:
         """The session is held."""
         self._run = run
-        run.approver, run.turn, run.session.on_saved = self, self._turns, self._saved
+        run.approver, run.turn, run.session.on_saved = self, self._computing, self._saved
         run.asking = self._asking
         for grant in self._start.grants:
             run.grants.add(grant)
@@ -220,9 +218,9 @@ class _Face:
                         self._answers[id] = message
                         self._came.notify_all()
                 case pair.Turn():
-                    with self._came:
-                        self._turns_given[message.writes] = message
-                        self._came.notify_all()
+                    self.turns.given(message)
+                case pair.Back(writes=writes):
+                    self.turns.asked(writes=writes)
                 case pair.Alone():
                     with self._came:
                         self._left += 1
@@ -241,7 +239,7 @@ class _Face:
                     if captures and (kept := self._captures()) is not None:
                         kept.look_again(leftovers.end_children)
                     self._pause(soft=soft)
-        self._gone = True
+        self.turns.end()
         self._pause()
 
     def _captures(self) -> Captures | None:
@@ -252,6 +250,7 @@ class _Face:
         self._stop.set()
         if not soft:
             os.kill(os.getpid(), signal.SIGTERM)
+        self.turns.wake()
         with self._came:
             self._came.notify_all()
 
@@ -263,6 +262,7 @@ class _Face:
             since, run = self._asked_since, self._run
             if since is not None and run is not None and time.monotonic() - since >= REST_SECONDS:
                 self._asked_since = None
+                self.turns.rest()
                 if run.session.drop_guest():
                     gc.collect()
                     _give_back()
@@ -401,35 +401,15 @@ class _Face:
         finally:
             self._end.say(pair.Looked())
 
-    # Its turns
-
-    @contextlib.contextmanager
-    def _turns(self) -> Iterator[float]:
-        """Its turn to compute: for how many milliseconds, 0 for as long as it likes. To pause it needs none."""
-        with self._a_turn(writes=False, needless=lambda: self._stop.is_set) as busy_ms:
-            yield busy_ms
-
     @contextlib.contextmanager
     def writing(self) -> Iterator[None]:
         """Its turn to write to the store."""
-        with self._a_turn(writes=True, needless=lambda: False):
+        with self.turns.used(writes=True):
             yield
 
-    @contextlib.contextmanager
-    def _a_turn(self, *, writes: bool, needless: Callable[[], bool]) -> Iterator[float]:
-        self._end.say(pair.Wants(writes=writes))
-        end = time.monotonic() + TURN_SECONDS
-        with self._came:
-            while (turn := self._turns_given.pop(writes, None)) is None and not needless() and not self._gone:
-                if (left := end - time.monotonic()) <= 0:
-                    break
-                self._came.wait(left)
-        try:
-            yield 0 if turn is None else turn.busy_ms
-        finally:
-            self._end.say(pair.Gives(writes=writes))
-            with self._came:
-                self._turns_given.pop(writes, None)  # One that came too late.
+    def _computing(self) -> AbstractContextManager[int]:
+        """Its turn to compute: for how many milliseconds, 0 for as long as it likes. To pause it needs none."""
+        return self.turns.used(writes=False, needless=lambda: self._stop.is_set)
 
 
 _PIECE_BYTES = 256 * 1024

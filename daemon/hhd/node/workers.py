@@ -143,6 +143,7 @@ class Workers:
                     self._end(going, cause)
             elif going.idle:
                 del self._goings[going.session]
+        self._lives.look()
         if not some:
             self._some.clear()
 
