@@ -5,8 +5,8 @@ gives it back after a short while if others wait; so all go on, and the machine 
 
 To ask is a word to the daemon and one back, and a session at work asks six times for each tool that it uses. So a turn
 is kept while nobody else waits for it: whoever keeps one asks nobody until it is asked for it. It is given to be kept
-where nobody waits, and a place is left or, of the one turn to write, the same worker had it last: two that write in
-turns would only ask each other for it. One whose session rests gives it back by itself (`hhd.node.own_turns`).
+where a place is left or, of the one turn to write, where the same worker had it last: two that write in turns would
+only ask each other for it. One whose session rests gives it back by itself (`hhd.node.own_turns`).
 
 A turn is fairness and no lock. SQLite lets one write at a time whatever is believed here, a turn that is kept holds
 nothing of the store, and what the daemon itself writes asks nobody. So nothing is lost where two believe to have the
@@ -131,7 +131,7 @@ class Turns:
             who = next(iter(self._waiting))
             del self._waiting[who]
             full = len(self._having) + 1 >= self._at_once
-            kept = not self._waiting and (not full or (self._at_once == 1 and who == self._last))
+            kept = not full or (self._at_once == 1 and who == self._last)
             self._having[who] = _Had(_Is.KEEPING_IT if kept else _Is.WITH_IT)
             self._last = who
             found.append(Given(who, BUSY_MS if full or self._waiting else 0, kept))
