@@ -21,6 +21,8 @@ Value = None | bool | int | bytes | str | list["Value"] | dict["Value", "Value"]
 
 _SCALARS = frozenset((bool, int, bytes, str, type(None)))
 _KEYS = frozenset((int, str, bytes))
+_LARGE_BYTES = 4096
+"""From here on a byte string at the end of a list is not encoded again to be compared."""
 
 
 def encode(value: Value) -> bytes:
@@ -47,10 +49,24 @@ def decode(raw: bytes, *, bytes_max: int = CBOR_BYTES_MAX) -> Value:
     ) as error:
         raise FormatError("the bytes are not CBOR") from error
     ordered = _insist_on_plain(value, 0)
-    # Only a map of several keys has an order, and looking for it is half of what encoding takes.
-    if (cbor2.dumps(value) if ordered else encode(value)) != raw:
+    if not _is_canonical(raw, value, ordered):
         raise FormatError("the bytes are CBOR, but not in canonical form")
     return value  # type: ignore[no-any-return]
+
+
+def _is_canonical(raw: bytes, value: Value, ordered: bool) -> bool:
+    """Whether `raw`, which decodes to `value`, is its one encoding; `ordered`: no map in it has several keys."""
+    if type(value) is list and value and type(last := value[-1]) is bytes and len(last) >= _LARGE_BYTES:
+        # What a long string at the end holds was taken from behind its length as it stands: that needs no comparing.
+        before = encode([*value[:-1], b""])[:-1] + _head_of(len(last))
+        return len(raw) == len(before) + len(last) and raw.startswith(before)
+    # Only a map of several keys has an order, and looking for it is half of what encoding takes.
+    return (cbor2.dumps(value) if ordered else encode(value)) == raw
+
+
+def _head_of(size: int) -> bytes:
+    """What stands before a byte string of `size` bytes, at least `_LARGE_BYTES`."""
+    return b"\x59" + size.to_bytes(2, "big") if size < 1 << 16 else b"\x5a" + size.to_bytes(4, "big")
 
 
 def decode_own(raw: bytes) -> Value:

@@ -324,6 +324,36 @@ class LinkContract:
 
         self.on_link(test)
 
+    def test_what_may_be_read_ahead_comes_while_nobody_reads_and_no_more(self) -> None:
+        async def test(two: Linked) -> None:
+            here, there = await two.channel("pages")
+            more = 4
+            there.read_ahead(more * (len(LARGE) + LINK_WINDOW_BYTES // 64))
+            sent = 0
+
+            async def fill() -> None:
+                nonlocal sent
+                while True:
+                    await here.send(LARGE)
+                    sent += 1
+
+            filling = asyncio.create_task(fill())
+            other, far = await two.channel("group")
+            for _ in range(200):  # Each a turn around the link: whatever can go has gone after some.
+                await other.send(b"?")
+                assert await far.receive() == b"?"
+            stood = sent
+            for _ in range(20):
+                await other.send(b"?")
+                assert await far.receive() == b"?"
+            assert sent == stood
+            assert more < stood and (stood - 3 - more) * len(LARGE) <= LINK_WINDOW_BYTES
+            for _ in range(3 * stood):
+                assert await there.receive() == LARGE
+            filling.cancel()
+
+        self.on_link(test)
+
     def test_a_small_urgent_message_overtakes_64_mib_of_pages(self) -> None:
         async def test(two: Linked) -> None:
             pages, pages_there = await two.channel("pages")

@@ -61,6 +61,9 @@ class Line:
     async def receive(self) -> bytes:
         return await self.coming.get()
 
+    def read_ahead(self, bytes_more: int) -> None:
+        pass
+
     def receive_more(self) -> bytes | None:
         return None
 

@@ -55,3 +55,19 @@ def test_nonsense_is_refused(what: str, raw: bytes) -> None:
 def test_too_large_is_refused_before_decoding() -> None:
     with pytest.raises(TooLargeError):
         codec.decode(b"\x00" * 100, bytes_max=99)
+
+
+@pytest.mark.parametrize("size", [4095, 4096, 65_535, 65_536, 70_000])
+def test_a_long_string_at_the_end_is_taken_in_one_form_only(size: int) -> None:
+    text, short = bytes(range(256)) * (size // 256 + 1), size < 1 << 16
+    text = text[:size]
+    head = b"\x59" + size.to_bytes(2, "big") if short else b"\x5a" + size.to_bytes(4, "big")
+    raw = b"\x82\x01" + head + text
+    assert codec.decode(raw) == [1, text] and codec.encode([1, text]) == raw
+    longer = [b"\x5b" + size.to_bytes(8, "big")] + [b"\x5a" + size.to_bytes(4, "big")] * short
+    others = [b"\x82\x01" + one + text for one in (*longer, b"\x5f" + head)]
+    others += [b"\x98\x02\x01" + head + text, b"\x82\x18\x01" + head + text, b"\x9f\x01" + head + text + b"\xff"]
+    others += [raw + b"\0", raw[:-1], b"\x82\xa2\x02\x00\x01\x00" + head + text]
+    for other in others:
+        with pytest.raises(FormatError):
+            codec.decode(other)

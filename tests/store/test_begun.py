@@ -10,7 +10,8 @@ from unittest import mock
 
 import pytest
 
-from hhd.store.begun import SMALL_BYTES, Begun
+from hhd.store import begun as begun_module
+from hhd.store.begun import SMALL_BYTES, UNWRITTEN_SECONDS, Begun
 from hhd.store.errors import FullStoreError
 from hhd_protocol.errors import FormatError
 from hhd_protocol.ids import DeviceId
@@ -22,6 +23,12 @@ NAME, OTHER = b"n" * 32, b"o" * 32
 PIECE = 100_000
 WHOLE = bytes(range(256)) * 8000
 NOW = 1_800_000_000_000
+
+
+@pytest.fixture
+def at_once(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Every piece is written when it comes."""
+    monkeypatch.setattr(begun_module, "UNWRITTEN_SECONDS", 0.0)
 
 
 def begun(folder: Path, room: Callable[[int], None] = lambda _: None, **more: int) -> Begun:
@@ -48,6 +55,7 @@ def rest(of: Begun, giver: DeviceId = LAPTOP) -> bytes | None:
     return whole
 
 
+@pytest.mark.usefixtures("at_once")
 def test_it_is_gone_on_with_after_a_kill_and_stays_until_it_is_dropped(tmp_path: Path) -> None:
     pieces(begun(tmp_path), 5)
     again = begun(tmp_path)
@@ -59,6 +67,7 @@ def test_it_is_gone_on_with_after_a_kill_and_stays_until_it_is_dropped(tmp_path:
     assert begun(tmp_path).in_files == 0 and not file(tmp_path).exists()
 
 
+@pytest.mark.usefixtures("at_once")
 def test_who_gave_it_is_known_until_the_process_ends(tmp_path: Path) -> None:
     one = begun(tmp_path)
     pieces(one, 2)
@@ -70,6 +79,7 @@ def test_who_gave_it_is_known_until_the_process_ends(tmp_path: Path) -> None:
     assert TOWER not in again.came_from(NAME), "what it did not give cannot be told from what it gave"
 
 
+@pytest.mark.usefixtures("at_once")
 @pytest.mark.parametrize("torn", ["cut short", "a byte is otherwise", "zeros behind"])
 def test_what_is_torn_is_cut_off_and_the_rest_gone_on_with(tmp_path: Path, torn: str) -> None:
     pieces(begun(tmp_path), 4)
@@ -96,6 +106,7 @@ def test_a_piece_that_comes_again_is_passed_over_and_a_gap_is_refused(tmp_path: 
     assert rest(one) == WHOLE
 
 
+@pytest.mark.usefixtures("at_once")
 def test_more_than_the_whole_is_given_out_as_it_is_for_its_name_to_show_that(tmp_path: Path) -> None:
     pieces(begun(tmp_path), 15)
     shorter = Part(what=OBJECT, name=NAME, offset=0, total=SMALL_BYTES + 1, content=WHOLE[:PIECE])
@@ -134,6 +145,7 @@ def test_small_ones_stay_within_the_bound_too(tmp_path: Path) -> None:
     assert one.held_bytes <= 3 * PIECE and one.begun(bytes([8]) * 32) == PIECE
 
 
+@pytest.mark.usefixtures("at_once")
 @pytest.mark.parametrize("error", [errno.ENOSPC, errno.EIO])
 def test_a_write_that_fails_half_way_leaves_what_was_there(tmp_path: Path, error: int) -> None:
     one = begun(tmp_path)
@@ -151,6 +163,7 @@ def test_a_write_that_fails_half_way_leaves_what_was_there(tmp_path: Path, error
     assert rest(one) == WHOLE
 
 
+@pytest.mark.usefixtures("at_once")
 def test_where_there_is_no_room_nothing_is_written_and_nothing_lost(tmp_path: Path) -> None:
     pieces(begun(tmp_path), 2)
 
@@ -163,6 +176,7 @@ def test_where_there_is_no_room_nothing_is_written_and_nothing_lost(tmp_path: Pa
     assert one.begun(NAME) == 2 * PIECE and rest(begun(tmp_path)) == WHOLE
 
 
+@pytest.mark.usefixtures("at_once")
 def test_what_is_not_wanted_or_was_left_for_a_week_goes(tmp_path: Path) -> None:
     one = begun(tmp_path)
     pieces(one, 2)
@@ -174,6 +188,7 @@ def test_what_is_not_wanted_or_was_left_for_a_week_goes(tmp_path: Path) -> None:
     assert begun(tmp_path, now_ms=NOW + SYNC_BEGUN_MS_MAX + 1).in_files == 0
 
 
+@pytest.mark.usefixtures("at_once")
 def test_only_its_owner_reads_it_and_what_else_lies_there_is_left_alone(tmp_path: Path) -> None:
     pieces(begun(tmp_path), 1)
     assert file(tmp_path).stat().st_mode & 0o777 == 0o600 and file(tmp_path).parent.stat().st_mode & 0o777 == 0o700
@@ -182,3 +197,51 @@ def test_only_its_owner_reads_it_and_what_else_lies_there_is_left_alone(tmp_path
     one = begun(tmp_path)
     one.sweep(lambda _: False)
     assert {path.name for path in (tmp_path / "begun").iterdir()} == {"notes.txt", "zz" * 32}
+
+
+class Clock:
+    now = 0.0
+
+    def __call__(self) -> float:
+        return self.now
+
+
+def test_what_comes_within_a_second_is_held_in_memory_and_written_then(tmp_path: Path) -> None:
+    clock = Clock()
+    one = Begun(tmp_path, lambda _: None, now_ms=0, clock=clock)
+    pieces(one, 3)
+    assert not file(tmp_path).exists() and one.begun(NAME) == 3 * PIECE and one.held_bytes == 3 * (PIECE + 8)
+    assert one.in_files == 1 and one.came_from(NAME) == {LAPTOP}
+    clock.now = UNWRITTEN_SECONDS
+    assert one.add(part(3 * PIECE), LAPTOP) is None
+    assert begun(tmp_path).begun(NAME) == 4 * PIECE, "it is there after a kill"
+    clock.now += UNWRITTEN_SECONDS / 2
+    assert one.add(part(4 * PIECE), LAPTOP) is None
+    assert begun(tmp_path).begun(NAME) == 4 * PIECE and one.begun(NAME) == 5 * PIECE
+    assert rest(one) == WHOLE
+    one.drop(NAME)
+    assert begun(tmp_path).in_files == 0 and one.held_bytes == 0
+
+
+def test_what_is_in_memory_is_written_when_that_is_asked_for_and_gone_on_with_behind_a_file(tmp_path: Path) -> None:
+    one = begun(tmp_path)
+    pieces(one, 3)
+    one.write()
+    again = begun(tmp_path)
+    assert again.begun(NAME) == 3 * PIECE
+    assert again.add(part(3 * PIECE), TOWER) is None and rest(again) == WHOLE, "some of it in the file, and some not"
+    again.write()
+    assert begun(tmp_path).begun(NAME) == again.begun(NAME) > 3 * PIECE
+
+
+def test_what_came_within_a_second_and_one_made_whole_leave_no_file(tmp_path: Path) -> None:
+    one = begun(tmp_path)
+    assert rest(one) == WHOLE and not (tmp_path / "begun").exists()
+
+
+def test_pieces_in_memory_count_as_those_in_files_do(tmp_path: Path) -> None:
+    asked: list[int] = []
+    one = begun(tmp_path, asked.append, bytes_max=8 * PIECE)
+    pieces(one, 4)
+    pieces(one, 4, OTHER)
+    assert asked == [PIECE] * 8 and one.held_bytes <= 8 * PIECE and one.begun(NAME) == 0

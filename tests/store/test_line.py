@@ -61,6 +61,7 @@ def test_any_history_comes_back_with_eras_and_lists_in_small(
         patch.setattr(image_writer, "LIST_STEPS_MIN", dice.choice((1, 3)))
         patch.setattr(image_writer, "LIST_STEPS_MAX", dice.choice((3, 6)))
         patch.setattr(image_writer, "IMAGE_OBJECT_PAGES_MAX", dice.choice((7, 16384)))
+        patch.setattr(image_writer, "KEY_OBJECT_PAGES", dice.choice((7, 2048)))
         patch.setattr(image_writer, "SOURCE_PAGES_MIN", dice.choice((2, 20)))
         patch.setattr(image_writer, "KEY_SHARE_EDITED", dice.choice((0.7, 5.0)))
         folder = tmp_path_factory.mktemp("store")
@@ -92,6 +93,28 @@ def test_any_history_comes_back_with_eras_and_lists_in_small(
                 again = Reader(store.families.get(session.family), lambda ref, only=only: only.get(ref.name))
                 found = again.image(image)
                 assert [bytes(page) for page in found.pages] == [pages[number] for number in found.numbers]
+
+
+def test_a_line_that_is_gone_on_with_tells_a_key_of_several_objects_from_steps(
+    folder: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(image_writer, "KEY_OBJECT_PAGES", 30)
+    with Store.open(folder, seed=SEED, limits=Limits(free_bytes_min=0)) as store:
+        store.create_session(ALICE)
+        memory, line = Memory(100), Line(store, ALICE)
+        head = line.checkpoint(snapshot=memory.snapshot())
+        assert len(store.checkpoint(head).objects) == 4, "the pages of the dictionary, and 84 others"
+        for _ in range(3):
+            line.checkpoint(snapshot=memory.snapshot(), changed=memory.edit(4))
+        assert line._images is not None and line._images._era is not None
+        again = Line(store, ALICE, line.head)
+        for one in (line, again):
+            one.checkpoint(snapshot=memory.snapshot(), changed=[])
+        assert again._images is not None and again._images._era is not None
+        before, now = line._images._era, again._images._era
+        assert (now.source, now.dictionary) == (before.source, before.dictionary)
+        assert 0 < now.steps <= before.steps == 4, "those that still have a page of their own"
+        assert now.stored <= before.stored < store.objects.size(store.checkpoint(head).objects[1])
 
 
 def test_a_fork_shares_what_it_has_in_common(store: Store) -> None:

@@ -206,7 +206,7 @@ def test_nothing_but_the_end_of_the_link_comes_of_hostile_bytes_and_what_is_held
             link, tape = await was_dialled(raw)
             if link.error is None:
                 alive += 1
-                held = sum(len(message) for one in link._channels.values() for message, _ in one._incoming)
+                held = sum(len(message) for one in link._channels.values() for message, *_ in one._incoming)
                 assert held <= len(raw) and len(tape.said) < 4000
             else:
                 assert link.error.why in (Why.FAULT, Why.CLOSED) and tape.over

@@ -6,9 +6,10 @@
 
 What comes is sealed by whoever made it, so it lies here as it came; a file's name is the object's. Every piece stands
 behind its length and a checksum. Nothing is promised of a piece to anybody, so none is synced: a killed process loses
-nothing, and after a power cut the pieces that reached the disk in order are gone on from. The last piece is never
-written: with it the object is whole, and goes into the database. Rejected: rows of the database, where each byte goes
-through its log a second time, and would be synced with every commit.
+what came within the last second at most, and after a power cut the pieces that reached the disk in order are gone on
+from. What comes within a second lies in memory alone: it comes in a second again, and most objects are whole by then.
+The last piece is never written: with it the object is whole, and goes into the database. Rejected: rows of the
+database, where each byte goes through its log a second time, and would be synced with every commit.
 """
 
 from __future__ import annotations
@@ -16,6 +17,7 @@ from __future__ import annotations
 import contextlib
 import errno
 import os
+import time
 import zlib
 from collections.abc import Callable, Collection
 from dataclasses import dataclass, field
@@ -30,17 +32,21 @@ from hhd_protocol.sync.parts import Parts
 
 SMALL_BYTES = 1024 * 1024
 """Up to here an object is put together in memory: four parts are sooner sent again than a file is made."""
+UNWRITTEN_SECONDS = 1.0
+"""What came of an object is written once its first piece since it was last written is so old."""
 FOLDER = "begun"
 _HEAD_BYTES, _NAME_BYTES = 8, 32
 
 
 @dataclass(kw_only=True)
 class _File:
-    """`size`: of the file; `held`: bytes of the object in it, None until somebody looked; `givers`: who sent them,
-    empty where that is forgotten."""
+    """`size`: of the file; `held`: bytes of the object that are here, None until somebody looked; `givers`: who sent
+    them, empty where that is forgotten. `unwritten`: those of the pieces that are not in the file, `since` when."""
 
     size: int = 0
     held: int | None = None
+    unwritten: list[bytes] = field(default_factory=list)
+    since: float = 0.0
     givers: set[DeviceId] = field(default_factory=set)
     pieces: list[bytes] = field(default_factory=list)
     """Those that came in this process, if it is all of them: the whole is made of these, and no file is read again."""
@@ -50,13 +56,19 @@ class Begun:
     """What has begun to come to one store."""
 
     def __init__(
-        self, folder: Path, room: Callable[[int], None], *, now_ms: int, bytes_max: int = SYNC_SPOOL_BYTES_MAX
+        self,
+        folder: Path,
+        room: Callable[[int], None],
+        *,
+        now_ms: int,
+        bytes_max: int = SYNC_SPOOL_BYTES_MAX,
+        clock: Callable[[], float] = time.monotonic,
     ) -> None:
         """`folder`: of the store. `room`: raises FullStoreError where so many bytes more are too many.
 
-        `now_ms`: the time of day; what nobody went on with for `SYNC_BEGUN_MS_MAX` is removed.
+        `now_ms`: the time of day; what nobody went on with for `SYNC_BEGUN_MS_MAX` is removed. `clock`: seconds.
         """
-        self._folder, self._room, self._bytes_max = folder / FOLDER, room, bytes_max
+        self._folder, self._room, self._bytes_max, self._clock = folder / FOLDER, room, bytes_max, clock
         self._small = Parts(bytes_max=bytes_max)
         self._small_from: dict[bytes, set[DeviceId]] = {}
         self._files: dict[bytes, _File] = {}
@@ -65,13 +77,13 @@ class Begun:
 
     @property
     def in_files(self) -> int:
-        """How many objects lie in files."""
+        """How many objects lie in files, or will."""
         return len(self._files)
 
     @property
     def held_bytes(self) -> int:
         """How many bytes are held, in memory and in files."""
-        return self._small.held_bytes + sum(file.size for file in self._files.values())
+        return self._small.held_bytes + sum(map(_bytes_of, self._files.values()))
 
     def begun(self, name: bytes) -> int:
         """How many bytes of it are here."""
@@ -101,11 +113,17 @@ class Begun:
             file.givers.add(giver)
         fresh = part.content[held - part.offset :]
         if held + len(fresh) >= part.total:
-            return b"".join([*(file.pieces if _size(file.pieces) == held else [self._pieces(part.name)]), fresh])
+            pieces = file.pieces if _size(file.pieces) == held else [self._pieces(part.name), *file.unwritten]
+            return b"".join([*pieces, fresh])
         if fresh:
             self._room(len(fresh))
-            self._write(part.name, file, held, fresh)
+            self._hold(part.name, file, held, fresh)
         return None
+
+    def write(self) -> None:
+        """Write all that lies in memory alone, of objects that are to lie in files."""
+        for name, file in self._files.items():
+            self._write(name, file)
 
     def drop(self, name: bytes) -> None:
         """Forget what came of it."""
@@ -149,8 +167,29 @@ class Begun:
         """All that is in a file."""
         return b"".join(_sound(self._path(name).read_bytes())) if name in self._files else b""
 
-    def _write(self, name: bytes, file: _File, held: int, content: bytes) -> None:
-        framed = len(content).to_bytes(4, "big") + zlib.crc32(content).to_bytes(4, "big") + content
+    def _hold(self, name: bytes, file: _File, held: int, content: bytes) -> None:
+        """Add a piece; written where those before it waited for long enough."""
+        now = self._clock()
+        file.since = file.since if file.unwritten else now
+        file.unwritten.append(content)
+        if now - file.since >= UNWRITTEN_SECONDS:
+            try:
+                self._write(name, file)
+            except BaseException:
+                file.unwritten.pop()
+                raise
+        if _size(file.pieces) == held:
+            file.pieces.append(content)
+        file.held = held + len(content)
+        self._files.pop(name, None)
+        self._files[name] = file
+        while self.held_bytes - self._small.held_bytes > self._bytes_max and len(self._files) > 1:
+            self.drop(next(iter(self._files)))  # Begun anew when it is asked for again.
+
+    def _write(self, name: bytes, file: _File) -> None:
+        framed = b"".join(map(_framed, file.unwritten))
+        if not framed:
+            return
         flags = os.O_WRONLY | os.O_CREAT | os.O_CLOEXEC | os.O_NOFOLLOW
         if not file.size:
             self._folder.mkdir(mode=0o700, exist_ok=True)
@@ -165,17 +204,21 @@ class Begun:
             raise
         finally:
             os.close(descriptor)
-        if _size(file.pieces) == held:
-            file.pieces.append(content)
-        file.held, file.size = held + len(content), file.size + len(framed)
-        self._files.pop(name, None)
-        self._files[name] = file
-        while sum(one.size for one in self._files.values()) > self._bytes_max and len(self._files) > 1:
-            self.drop(next(iter(self._files)))  # Begun anew when it is asked for again.
+        file.size += len(framed)
+        file.unwritten = []
 
 
 def _size(pieces: list[bytes]) -> int:
     return sum(map(len, pieces))
+
+
+def _bytes_of(file: _File) -> int:
+    """How many bytes a file has, or will have."""
+    return file.size + sum(len(piece) + _HEAD_BYTES for piece in file.unwritten)
+
+
+def _framed(piece: bytes) -> bytes:
+    return len(piece).to_bytes(4, "big") + zlib.crc32(piece).to_bytes(4, "big") + piece
 
 
 def _unhex(text: str) -> bytes | None:

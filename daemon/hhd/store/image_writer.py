@@ -38,6 +38,9 @@ LIST_STEPS_MIN, LIST_STEPS_MAX, LIST_SHARE = 64, 192, 0.02
 """A list that stands alone comes after 64 steps if it adds at most 2%, and after 192 in any case (CHAIN_MAX is 256)."""
 DICTIONARY_FRAME_PAGES = 2
 """Behind a dictionary, frames of 2 pages: restoring opens few dead pages, and they cost 1% more than one frame."""
+KEY_OBJECT_PAGES = 2048
+"""A key is written in objects of so many pages: another device checks and keeps one while the next is on its way to it,
+and what a cut or a crash costs is the one in hand. 8 MiB is what it keeps at once, too (`FLUSH_BYTES` of sync)."""
 SOURCE_PAGES_MIN = 64
 """From so many pages on, the dictionary's lie in an object of their own: reading it does not open the whole key."""
 DICTIONARY_LEVEL = 2
@@ -104,7 +107,7 @@ class ImageWriter:
             known = (head.ref(head.dictionary) for head in heads.values() if head.dictionary)
             source = next(known, min(keys, key=lambda ref: (len(heads[ref].pages), ref)))
             _, own = reader.own_pages(source)
-            steps = objects - {key, source}
+            steps = {ref for ref in objects if heads[ref].dictionary or heads[ref].bases}
             era = _Era(
                 key_bytes=size(key),
                 key_pages=len(heads[key].pages),
@@ -248,7 +251,7 @@ class ImageWriter:
             source, _, _ = self._own(spread, [pages[n] for n in spread], b"", {})
             given.update({number: (source, slot) for slot, number in enumerate(spread)})
             numbers = sorted(set(numbers) - given.keys())
-        chunks = [numbers[i : i + IMAGE_OBJECT_PAGES_MAX] for i in range(0, len(numbers), IMAGE_OBJECT_PAGES_MAX)]
+        chunks = [numbers[i : i + KEY_OBJECT_PAGES] for i in range(0, len(numbers), KEY_OBJECT_PAGES)]
         for chunk in chunks[:-1]:
             ref, _, _ = self._own(chunk, [pages[n] for n in chunk], b"", {})
             given.update({number: (ref, slot) for slot, number in enumerate(chunk)})

@@ -1,7 +1,8 @@
 """One channel of a link over a stream of bytes: its windows, what waits to be sent, what came (`spec/link.md`).
 
 Both directions are bounded: of what is sent, `QUEUE_BYTES` wait here at most, and no frame goes that the peer's window
-has no room for; of what comes, a window is held unread at most, and who sends more broke the rules.
+has no room for; of what comes, a window is held unread at most, with whatever was asked for ahead of that, and who
+sends more broke the rules.
 """
 
 from __future__ import annotations
@@ -59,7 +60,9 @@ class StreamChannel:
         self._outgoing_bytes = 0
         self._window = LINK_WINDOW_BYTES
         self._turn, self._space = asyncio.Lock(), asyncio.Event()
-        self._incoming: deque[tuple[bytes, int]] = deque()
+        self._incoming: deque[tuple[bytes, int, int]] = deque()
+        """Messages, each with what it takes of the window until it is taken, and of what may wait ahead."""
+        self._ahead = 0
         self._part: bytearray | None = None
         self._part_bytes = self._part_cost = 0
         self._room = LINK_WINDOW_BYTES
@@ -109,13 +112,16 @@ class StreamChannel:
         return self._next() if self._incoming else None
 
     def _next(self) -> bytes:
-        message, cost = self._incoming.popleft()
-        self._taken += cost
-        if self._taken >= CREDIT_BYTES and not self._ended_there:
-            self._owner.owes(self)
+        message, cost, ahead = self._incoming.popleft()
+        self._ahead += ahead
+        self._took(cost)
         if self._ended_there and self.may_send:
             self._owner.wants_to_send(self)
         return message
+
+    def read_ahead(self, bytes_more: int) -> None:
+        """See `Channel.read_ahead`."""
+        self._ahead += bytes_more
 
     async def close(self) -> None:
         """See `Channel.close`."""
@@ -210,15 +216,28 @@ class StreamChannel:
         if self._closed:
             return
         if last and self._part is None:
-            self._incoming.append((bytes(content), cost))
+            self._came(bytes(content), cost)
         else:
             self._join(content, size, cost)
             if not last:
                 return
-            self._incoming.append((self._joined(), self._part_cost))
+            self._came(self._joined(), self._part_cost)
             self._part_bytes = self._part_cost = 0
         if self._receiver is not None and not self._receiver.done():
             self._receiver.set_result(None)
+
+    def _came(self, message: bytes, cost: int) -> None:
+        """Hold a message until it is taken; what may wait ahead does not keep the peer from sending more."""
+        ahead = cost if cost <= self._ahead else 0
+        self._ahead -= ahead
+        self._incoming.append((message, cost - ahead, ahead))
+        self._took(ahead)
+
+    def _took(self, cost: int) -> None:
+        """Give so much of the window back, some at a time."""
+        self._taken += cost
+        if self._taken >= CREDIT_BYTES and not self._ended_there:
+            self._owner.owes(self)
 
     def peer_ended(self) -> None:
         """The peer sends and takes nothing more; raises FormatError if that cannot be."""

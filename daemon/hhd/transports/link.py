@@ -75,6 +75,9 @@ class Channel(Protocol):
     def receive_more(self) -> bytes | None:
         """Return the next message if it is here already, else None; in the order of `receive`, nobody being in that."""
 
+    def read_ahead(self, bytes_more: int) -> None:
+        """Let so many bytes of messages more wait here to be taken, while the peer sends on."""
+
     async def close(self) -> None:
         """Say that nothing more is sent, after all that was, and want nothing more; twice is harmless."""
 

@@ -24,6 +24,7 @@ from hhd.node.removal import Remover
 from hhd.node.sync import serving as syncing_serving
 from hhd.node.sync.arrivals import FLUSH_MS
 from hhd.node.sync.wishes import Wishes
+from hhd.store import begun, image_writer
 from hhd.store.check import Check
 from hhd.store.checkpoints import Checkpoint, refs_of
 from hhd.store.errors import BusyError
@@ -631,8 +632,13 @@ LARGE_PAGES, LESS_PAGES = 10_000, 2_400
 
 @contextmanager
 def large(tmp_path: Path, *others: str, pages: int = LESS_PAGES) -> Iterator[tuple[Person, SessionId, ObjectName, int]]:
-    """A session of the laptop's whose newest object is large, and no other device has it; its name and size."""
-    with person(tmp_path, "laptop", "desktop", *others) as alice:
+    """A session of the laptop's whose newest object is large, and no other device has it; its name and size.
+
+    What comes of it is written at once.
+    """
+    with pytest.MonkeyPatch.context() as patch, person(tmp_path, "laptop", "desktop", *others) as alice:
+        patch.setattr(image_writer, "KEY_OBJECT_PAGES", pages)
+        patch.setattr(begun, "UNWRITTEN_SECONDS", 0.0)
         session = alice.create("laptop")
         alice.link("laptop", "desktop")
         assert alice.pump()

@@ -10,6 +10,7 @@ import pytest
 from tests.node.sync.wired import Person, Work, person
 from tests.store.conftest import Memory, flat
 
+from hhd.node.sync import recipes as sync_recipes
 from hhd.store import image_writer
 from hhd.store.check import Check
 from hhd.store.errors import MissingError
@@ -63,6 +64,30 @@ def test_an_era_costs_what_changed_and_is_byte_equal_at_both(tmp_path: Path, mon
         made = alice["laptop"].store.checkpoint_ids(session)[-1]
         assert flat(Line(alice["desktop"].store, session, made).snapshot()) == work.memory.pages
         assert not Check(alice["desktop"].store).run().findings
+
+
+@pytest.mark.parametrize("share, recipes", [(1.2, True), (0.8, False)])
+def test_an_image_of_several_objects_goes_as_recipes_or_whole_as_it_is_small_or_large_in_all(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, share: float, recipes: bool
+) -> None:
+    monkeypatch.setattr(image_writer, "ERA_STEPS_MIN", 6)
+    monkeypatch.setattr(image_writer, "KEY_SHARE_REWRITTEN", 1e9)
+    monkeypatch.setattr(image_writer, "KEY_OBJECT_PAGES", 200)
+    with person(tmp_path, "laptop", "desktop") as alice:
+        session = alice.create("laptop")
+        work = Work(alice, "laptop", session, Memory(600))
+        alice.link("laptop", "desktop")
+        first = work.step(list(work.memory.pages))
+        assert alice.pump()
+        store = alice["laptop"].store
+        size = sum(store.objects.size(name) for name in store.checkpoint(first).objects)
+        monkeypatch.setattr(sync_recipes, "ERA_BYTES_MAX", int(share * size))
+        found = eras(alice, work, 9)
+        assert len(found) == 1
+        for made, (went_over, size) in found.items():
+            names = begun(alice, session, made)
+            assert len(names) == 4 and (went_over < 10_000 if recipes else went_over > size)
+            assert all(alice["desktop"].store.objects.raw(name) == store.objects.raw(name) for name in names)
 
 
 def test_a_device_that_does_not_know_recipes_of_the_image_before_gets_the_objects_and_keeps_its_link(

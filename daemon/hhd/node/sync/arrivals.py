@@ -5,6 +5,7 @@ from __future__ import annotations
 import logging
 from collections import Counter
 from collections.abc import Iterator, Mapping
+from contextlib import suppress
 from dataclasses import replace
 from functools import partial
 
@@ -70,6 +71,11 @@ class Arrivals:
             store = self._held.store
             self._begun = Begun(store.folder, lambda size: self._held.store.insist_on_room(size), now_ms=store.now_ms())
         return self._begun
+
+    def write(self) -> None:
+        """Write what has begun to come, for the process after this one; where that cannot be, it is asked for again."""
+        with suppress(UserError):
+            self.begun.write()
 
     def sweep(self) -> None:
         """Drop what has begun to come and is not wanted any more. A device that only stores learns that from peers."""

@@ -7,10 +7,10 @@ checkpoint counts as whole here.
 
 from __future__ import annotations
 
-from collections import OrderedDict
+from collections import OrderedDict, deque
 from collections.abc import Iterable, Iterator, Mapping
 from concurrent.futures import Future, ThreadPoolExecutor
-from contextlib import contextmanager, nullcontext
+from contextlib import contextmanager
 
 from hhd.store.checkpoints import Checkpoint, refs_of
 from hhd.store.closure import Head
@@ -29,8 +29,10 @@ from hhd_protocol.limits import MODULE_BYTES_MAX
 from hhd_protocol.logs import LogHead
 from hhd_protocol.objects import Ref, SealedObject, seal_object
 
-BESIDE_BYTES, LOOKED_MAX = 1024 * 1024, 64
+BESIDE_BYTES, LOOKED_MAX = 1024 * 1024, 128
 """Objects from this size on are looked at beside the thread that writes them; so many of their heads are kept."""
+BESIDE_MAX = 2
+"""Objects that are looked at while the next ones come; each is in memory until then."""
 SOUND_MAX = 200_000
 """References whose closure was found whole, remembered: 30 MB. Who is not among them is looked at again."""
 
@@ -46,8 +48,9 @@ class Content:
         self._store, self._openings = store, openings
         self._given: dict[ObjectName, bytes] = {}
         self._sound: OrderedDict[tuple[FamilyId, Ref, bool], None] = OrderedDict()
-        self._looks: list[tuple[FamilyId, Future[tuple[Ref, ImageHead] | None]]] = []
+        self._looks: deque[tuple[FamilyId, Future[tuple[Ref, ImageHead] | None]]] = deque()
         """Of objects that are looked at beside this thread."""
+        self._beside: ThreadPoolExecutor | None = None
         self._looked: dict[tuple[FamilyId, Ref], ImageHead] = {}
         """Heads of objects whose own pages were found to be what they have to be, until all that needs them is here."""
 
@@ -55,30 +58,38 @@ class Content:
     def given(self, objects: Mapping[ObjectName, bytes], families: Mapping[ObjectName, FamilyId]) -> Iterator[None]:
         """Within: these came, are being kept, and need not be read again to be looked at.
 
-        Large ones are looked at in a thread beside this one, which writes them meanwhile.
+        Large ones are looked at in a thread beside this one, which writes them meanwhile, and what comes next.
         """
         self._given = dict(objects)
-        large = {name: families[name] for name, raw in objects.items() if name in families and len(raw) >= BESIDE_BYTES}
-        with ThreadPoolExecutor(1, "hhd look") if large else nullcontext() as beside:
-            try:
-                if beside is not None:
-                    keys = {family: self._store.families.get(family) for family in set(large.values())}
-                    self._looks = [
-                        (of, beside.submit(looked_at, one, objects[one], keys[of])) for one, of in large.items()
-                    ]
-                yield
-                self._take_looks()
-            finally:
-                self._given, self._looks = {}, []
+        try:
+            for name, raw in objects.items():
+                if name in families and len(raw) >= BESIDE_BYTES:
+                    self._look_beside(name, raw, families[name])
+            yield
+        finally:
+            self._given = {}
 
-    def _take_looks(self) -> None:
-        """Wait for what is looked at beside this thread, and note what was found as it has to be."""
-        for of, look in self._looks:
+    def _look_beside(self, name: ObjectName, raw: bytes, of: FamilyId) -> None:
+        if self._beside is None:
+            self._beside = ThreadPoolExecutor(1, "hhd look")
+        self._take_looks(BESIDE_MAX - 1)
+        self._looks.append((of, self._beside.submit(looked_at, name, raw, self._store.families.get(of))))
+
+    def _take_looks(self, left: int = 0) -> None:
+        """Wait for what is looked at beside this thread, all but `left`; note what was found as it has to be."""
+        while len(self._looks) > left:
+            of, look = self._looks.popleft()
             if (found := look.result()) is not None:
                 self._looked[of, found[0]] = found[1]
-        self._looks = []
         while len(self._looked) > LOOKED_MAX:
             del self._looked[next(iter(self._looked))]
+
+    def close(self) -> None:
+        """Nothing is looked at any more."""
+        if self._beside is not None:
+            self._beside.shutdown(wait=True, cancel_futures=True)
+            self._beside = None
+        self._looks.clear()
 
     def missing(self, checkpoint: Checkpoint) -> list[ObjectName]:
         """Return objects that the content of a checkpoint needs and that are not here; empty once it is whole.

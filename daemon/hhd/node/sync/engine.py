@@ -135,6 +135,7 @@ class Engine:
         self._serving.rest()
         if self._held.is_open:
             self.note_freshness()
+            self._arrivals.write()
         self._held.rest()
 
     # What happens

@@ -127,6 +127,7 @@ class Held:
     def rest(self) -> None:
         """Let go of the store: what holds it open all day stops its repair."""
         if self._now is not None:
-            store, self._now = self._now.store, None
+            store, content, self._now = self._now.store, self._now.content, None
+            content.close()
             with store:
                 self.index.keep(store)

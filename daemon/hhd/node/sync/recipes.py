@@ -23,7 +23,7 @@ WORTH_BYTES, WORTH_SHARE = 1024, 0.75
 OBJECT_BYTES_MAX = 1024 * 1024
 """Larger objects go as they are: their pages were not small changes. One that begins an era has every page."""
 ERA_BYTES_MAX = 32 * 1024 * 1024
-"""Above this an image goes whole: making it again at the other side would take seconds."""
+"""Above this an image goes whole, all its objects: making it again at the other side would take seconds."""
 SMALL_BYTES = 8 * 1024
 """Of a smaller object it is guessed by its head whether a recipe would be worth it; a wrong guess costs no more."""
 KEPT = 16
@@ -113,6 +113,8 @@ class Recipes:
         epoch, first = opened
         head = decode_head(first)
         before = self._image_before(head, brought_by)
+        if before is not None and brought_by is not None and self._brought_bytes(brought_by) > ERA_BYTES_MAX:
+            return None
         if not head.pages or (before is None and (head.parent is None or not head.bases or size > OBJECT_BYTES_MAX)):
             return None
         key = family.key(epoch)
@@ -147,6 +149,10 @@ class Recipes:
             place = places.get(page)
             nearer += place is not None and (not base or place[0] != head.ref(base))
         return nearer * body_bytes >= len(head.pages) * WORTH_BYTES
+
+    def _brought_bytes(self, checkpoint: CheckpointId) -> int:
+        """How many bytes the objects have that are new in a checkpoint."""
+        return sum(map(self._store.objects.size, self._store.checkpoint(checkpoint).objects))
 
     def _image_before(self, head: ImageHead, brought_by: CheckpointId | None) -> Ref | None:
         """The image that one which stands alone comes after; None where the head has a parent, or none is known."""

@@ -15,6 +15,7 @@ import logging
 import time
 from collections import Counter
 from collections.abc import Callable, Iterator, Sequence
+from functools import partial
 
 from hhd.base.errors import UserError
 from hhd.identity.key import Identity
@@ -54,6 +55,10 @@ NOTE_SECONDS = 2.0
 """How often what was learnt of other devices is written down for lists: a crash takes no more than that of it."""
 TOGETHER_MAX, TOGETHER_BYTES = 64, 512 * 1024
 """Messages of one peer that came and are taken together, at most; beyond a first one that may have a megabyte."""
+AHEAD_BYTES = 8 * 1024 * 1024
+"""Content of one peer that waits while what came before it is made durable: the link would stand still meanwhile."""
+PARTS_BYTES = 1024 * 1024
+"""Of content is read at a time: what goes to another thread and back for each part would take longer than the part."""
 PACE_SECONDS = 0.1
 """A session that is at work makes a step every few milliseconds. The first is told at once, and what follows so soon
 after that it was told of goes together: each message takes time of the core that the session works on. But an intent
@@ -135,7 +140,7 @@ class Syncing:
         self.asked = SyncingVerbs(self, me=me, engine=self._engine, lane=self._lane, wishes=self._wishes, frugal=frugal)
         """What a person may ask of it."""
         peers.serve(SYNC, self._hear)
-        peers.serve(PAGES, self._hear)
+        peers.serve(PAGES, partial(self._hear, ahead=AHEAD_BYTES))
         peers.on_linked(self._attend)
         roll.on_change(self._regroup)
         workers.on_step.append(self._step)
@@ -385,7 +390,7 @@ class Syncing:
             pages = await link.open(PAGES)
             async with asyncio.TaskGroup() as tasks:
                 tasks.create_task(way.say(sync))
-                tasks.create_task(way.send_content(pages, lambda: self._next_part(way)))
+                tasks.create_task(way.send_content(pages, lambda: self._next_parts(way)))
         except* LinkError:
             pass
         finally:
@@ -402,20 +407,31 @@ class Syncing:
     def _ended(self, way: Way) -> Out:
         return self._engine.lost(way.link.peer) if self._links.ended(way.link.peer, way) else Out()
 
-    async def _next_part(self, way: Way) -> bytes | None:
+    async def _next_parts(self, way: Way) -> list[bytes]:
+        """Parts of what the peer asked for, as many as are read together; none where there is nothing to send."""
         peer = way.link.peer
+
+        def read() -> list[bytes]:
+            found: list[bytes] = []
+            while sum(map(len, found)) < PARTS_BYTES and self._links.hears(peer, way):
+                if (raw := self._engine.next_part(peer)) is None:
+                    break
+                found.append(raw)
+            return found
+
         try:
-            raw = await self._lane.do(lambda: self._engine.next_part(peer) if self._links.hears(peer, way) else None)
+            parts = await self._lane.do(read)
         except UserError as error:  # The peer asks again, or another one.
             log.warning("content could not be read: %s", error)
-            return None
-        if raw is not None:
+            return []
+        if parts:
             self._worked = time.monotonic()
-        return raw
+        return parts
 
-    async def _hear(self, channel: Channel, link: Link) -> None:
-        """Take what a peer says on one of its channels."""
+    async def _hear(self, channel: Channel, link: Link, *, ahead: int = 0) -> None:
+        """Take what a peer says on one of its channels; so much of it may wait here beyond a window."""
         await self._ready.wait()
+        channel.read_ahead(ahead)
         while (raw := await channel.receive()) is not None:
             way = await self._way_of(link)
             way.heard = time.monotonic()

@@ -31,10 +31,11 @@ class Way:
             if not self.messages:
                 await self.stir.wait()
 
-    async def send_content(self, channel: Channel, next_part: Callable[[], Awaitable[bytes | None]]) -> None:
+    async def send_content(self, channel: Channel, next_parts: Callable[[], Awaitable[list[bytes]]]) -> None:
         """Send content while there is some, until the link ends; raises LinkError."""
         while True:
             await self.content.wait()
             self.content.clear()
-            while (raw := await next_part()) is not None:
-                await channel.send(raw)
+            while parts := await next_parts():
+                for raw in parts:
+                    await channel.send(raw)
