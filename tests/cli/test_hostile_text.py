@@ -17,7 +17,7 @@ from tests.node import lines
 from tests.node.lines import apart, event, made, turn
 
 from hhd.cli import COMMANDS, run
-from hhd.node import control as door_of_control
+from hhd.node import control_ground
 from hhd.node import store as door
 from hhd.node.members import Member
 from hhd.store.store import Store
@@ -172,7 +172,7 @@ def world(made_world: World, compiled_modules: Path, monkeypatch: pytest.MonkeyP
         theirs = Member(role=Role.FULL, public=public_key(lines.DESKTOP), name=made_world.text)
         return {me.id: Member(role=Role.FULL, public=me.public), lines.device(lines.DESKTOP): theirs}
 
-    monkeypatch.setattr(door_of_control, "members", members)
+    monkeypatch.setattr(control_ground, "members", members)
     shutil.rmtree(made_world.root / "repo")
     (made_world.root / "repo").mkdir()
     monkeypatch.chdir(made_world.root)

@@ -10,7 +10,7 @@ from typing import Any
 import pytest
 
 from hhd.identity.key import Identity
-from hhd.node import control, listing
+from hhd.node import control_ground, listing
 from hhd.node import store as door
 from hhd.node.control import ControlService
 from hhd.node.listing import Listed
@@ -43,7 +43,7 @@ def grouped(monkeypatch: pytest.MonkeyPatch, *patched: Any) -> None:
             device(DESKTOP): Member(role=Role.FULL, public=public_key(DESKTOP), name="desktop"),
         }
 
-    for module in (control, *patched):
+    for module in (control_ground, *patched):
         monkeypatch.setattr(module, "members", members)
 
 
