@@ -6,7 +6,7 @@ import asyncio
 from typing import Any
 
 import pytest
-from tests.node.handing import until
+from tests.node.handoff.handing import until
 from tests.node.test_lives_alone import Process, noted, tried
 
 from hhd.app import sessions as app

@@ -31,6 +31,8 @@ from hhd.node import overview
 from hhd.node import store as door
 from hhd.node.answers.status import Status
 from hhd.node.control import ControlService
+from hhd.node.control_changing import Changing
+from hhd.node.control_looking import Looking
 from hhd.node.lanes import Lanes
 from hhd.node.listed import Overview
 from hhd.node.remote import Remote
@@ -263,8 +265,9 @@ def test_every_public_verb_goes_over_the_socket() -> None:
         "release",
         "receive",
     }  # Asked by the daemon's own parts; of whole sessions in files.
-    public = {name for name in vars(ControlService) if not name.startswith("_")} - {"store", "me"} - inside
+    public = {name for name in dir(ControlService) if not name.startswith("_")} - {"store", "me"} - inside
     assert public == {*ALL, "follow"} == {name for name in vars(Remote) if not name.startswith("_")}
+    assert vars(Looking).keys() >= {*LOOKING, *STREAMS} and vars(Changing).keys() >= {*CHANGING}
 
 
 @pytest.mark.parametrize(
