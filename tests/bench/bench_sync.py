@@ -227,7 +227,7 @@ async def laptop(folder: Path, where: str, port: int, plain_port: int, line: str
         with opened(folder, "laptop") as store:
             begin = time.perf_counter()
             link = asyncio.create_task(_linked(peers, where, port, target))
-            while target not in part._answered:
+            while target not in part.answered.by:
                 await asyncio.sleep(0.0005)
             took = (time.perf_counter() - begin) * 1000
             shakes = []

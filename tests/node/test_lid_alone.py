@@ -137,7 +137,7 @@ class Scene:
             line.coming.put_nowait(line.held.pop(0))
 
     async def answered(self, name: str) -> None:
-        await until(lambda: self.alice[name].id in self.part._answered)
+        await until(lambda: self.alice[name].id in self.part.answered.by)
 
     # The session
 

@@ -19,6 +19,7 @@ from tests.transports.devices import device_named
 from hhd.base.errors import RolledBackError
 from hhd.node import around
 from hhd.node.sync import syncing
+from hhd.node.sync.answered import ANSWERED_MS
 from hhd.node.sync.out import Out
 from hhd.node.sync.syncing import Syncing
 from hhd.transports.link import Channel, Link, LinkError, Why
@@ -264,7 +265,7 @@ def test_who_rests_for_want_of_an_answer_is_told_of_one_of_a_full_member_in_time
     async def live() -> None:
         running = asyncio.create_task(part.run())
         await part._ready.wait()
-        part._alone.add(alone)
+        part.answered.alone.add(alone)
         part.heard_from.append(lambda: heard.append(clock[0]))
         await turn(60_000)
         lives = asyncio.ensure_future(wire.lives(peers.attending[0]))
@@ -283,7 +284,7 @@ def test_who_rests_for_want_of_an_answer_is_told_of_one_of_a_full_member_in_time
         await turn(0)
         assert told[-1].alone == {alone} and told[-1].woke_ms == clock[0], "it is not forgotten at the next wake"
         await part.act(lambda: Out(answered={wire.peer}))
-        assert [await turn(ms) for ms in (0, syncing.ANSWERED_MS - 1, 1)] == [1, 1, 2]
+        assert [await turn(ms) for ms in (0, ANSWERED_MS - 1, 1)] == [1, 1, 2]
         wire.ended.set()
         await lives
         running.cancel()

@@ -17,7 +17,7 @@ from tests.transports.devices import device_named
 from hhd.node import around, programs, sessions, should_run
 from hhd.node.signing import Pen
 from hhd.node.sync import engine as syncing_engine
-from hhd.node.sync import syncing
+from hhd.node.sync import pacing, syncing
 from hhd.node.sync.out import Out
 from hhd.node.sync.syncing import Syncing
 from hhd.store.errors import BusyError
@@ -270,7 +270,7 @@ def test_a_session_at_work_is_told_of_at_once_and_then_what_came_meanwhile_toget
     async def live() -> None:
         running = asyncio.create_task(part.run())
         await part._ready.wait()
-        monkeypatch.setattr(syncing, "PACE_SECONDS", 3600.0)
+        monkeypatch.setattr(pacing, "PACE_SECONDS", 3600.0)
         workers.on_step[0](one)
         await until(1)
         for _ in range(20):
@@ -284,12 +284,12 @@ def test_a_session_at_work_is_told_of_at_once_and_then_what_came_meanwhile_toget
         workers.on_step[0](one)
         await part.stop()
         assert told == [one, other, one, one], "nor does the end of the daemon"
-        monkeypatch.setattr(syncing, "PACE_SECONDS", 0.05)
+        monkeypatch.setattr(pacing, "PACE_SECONDS", 0.05)
         workers.on_step[0](third)
         await until(5)
         workers.on_step[0](third)
         await until(6)
-        assert told[4:] == [third, third] and not part._noticed
+        assert told[4:] == [third, third] and third not in part._pacing
         running.cancel()
         await asyncio.gather(running, return_exceptions=True)
 
@@ -299,7 +299,7 @@ def test_a_session_at_work_is_told_of_at_once_and_then_what_came_meanwhile_toget
 def test_an_intent_waits_for_nothing_while_a_plain_step_of_its_session_waits(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(syncing, "PACE_SECONDS", 3600.0)
+    monkeypatch.setattr(pacing, "PACE_SECONDS", 3600.0)
     monkeypatch.setattr(syncing, "LOOK_SECONDS", 3600.0)
     grouped(tmp_path, "laptop", "desktop")
 

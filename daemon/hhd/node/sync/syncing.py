@@ -22,8 +22,10 @@ from hhd.identity.key import Identity
 from hhd.node import around, should_run
 from hhd.node.lanes import Lane
 from hhd.node.service import Verb
+from hhd.node.sync.answered import Answered
 from hhd.node.sync.engine import NOTED_IN_TURN, Engine
 from hhd.node.sync.out import Out
+from hhd.node.sync.pacing import Pacing
 from hhd.node.sync.ports import Members, Peering, Running
 from hhd.node.sync.verbs import SyncingVerbs
 from hhd.node.sync.ways import Way
@@ -34,7 +36,6 @@ from hhd.transports.link import Channel, Link, LinkError
 from hhd_protocol.crypto import device_text
 from hhd_protocol.errors import FormatError
 from hhd_protocol.ids import CheckpointId, DeviceId, Incarnation, SessionId
-from hhd_protocol.limits import WAKE_WAIT_MS_MAX
 from hhd_protocol.sync.links import Links, Stamp
 
 log = logging.getLogger("hhd.sync")
@@ -59,15 +60,8 @@ AHEAD_BYTES = 8 * 1024 * 1024
 """Content of one peer that waits while what came before it is made durable: the link would stand still meanwhile."""
 PARTS_BYTES = 1024 * 1024
 """Of content is read at a time: what goes to another thread and back for each part would take longer than the part."""
-PACE_SECONDS = 0.1
-"""A session that is at work makes a step every few milliseconds. The first is told at once, and what follows so soon
-after that it was told of goes together: each message takes time of the core that the session works on. But an intent
-waits for nothing: what it is of begins, and without it the others take that for what was never begun."""
 COALESCE_SECONDS = 30.0
 """How long content waits on battery or a metered network: then it goes together."""
-ANSWERED_MS = 5_000
-"""So long after the first link came up sessions that rest for want of an answer go on at the earliest: the links to the
-other devices come up one after the other, and what one does not know another may."""
 
 
 class Syncing:
@@ -98,24 +92,9 @@ class Syncing:
             session_bytes_max=session_bytes_max,
         )
         self._links: Links[Way] = Links()
-        self._answered: set[DeviceId] = set()
-        self._alone: set[SessionId] = set()
-        """Sessions that go on by themselves."""
-        self._alone_known = False
-        """Whether those that went on when the daemon began are among them."""
-        self._attended_to: set[SessionId] = set()
-        """Sessions that a person came to before that was known."""
-        self._woke_ms = around.now_ms()
-        self._linked_ms = 0
-        """When the first link to a full member came up after there was none."""
-        self._connected: frozenset[DeviceId] = frozenset()
-        """Full members that are linked, as it was last said."""
-        self._hears_soon = False
-        """Another device has answered, and those who wait for that have not been told."""
+        self.answered = Answered()
         self._clocks = around.clocks()
-        self._noticed: dict[SessionId, None] = {}
-        self._paced: dict[SessionId, float] = {}
-        """When a session that is at work may be told of again, by the monotonic clock."""
+        self._pacing = Pacing()
         self._stir = asyncio.Event()
         self._ready = asyncio.Event()
         self._attended = asyncio.Event()
@@ -178,9 +157,7 @@ class Syncing:
             noted = []
         except UserError:  # It is asked again; until then each session counts as one of them.
             return
-        self._alone |= {one.session for one in noted} - self._attended_to
-        self._alone_known = True
-        self._attended_to.clear()
+        self.answered.began(one.session for one in noted)
 
     async def _rest(self) -> None:
         try:
@@ -192,7 +169,7 @@ class Syncing:
         """What was noticed goes out; what is under way is asked for again when the daemon is back."""
         with contextlib.suppress(TimeoutError):
             async with asyncio.timeout(2.0):
-                self._paced.clear()
+                self._pacing.hurry()
                 await self._turn()
 
     async def _open(self) -> None:
@@ -209,37 +186,29 @@ class Syncing:
 
     def _until(self) -> float:
         """How long to wait for something to happen, in seconds."""
-        waits = [LOOK_SECONDS, *self._paced_waits()]
+        waits = [LOOK_SECONDS, *self._pacing.waits()]
         if self._looks_soon:
             waits.append(self._looked + self._look_cost - time.monotonic())
-        if self._hears_soon and (until := self._answered_at()) is not None:
-            waits.append(max(0.0, (until - around.now_ms()) / 1000))
-        deadline = self._engine.deadline_ms()
-        if deadline is not None:
-            waits.append(max(0.0, (deadline - around.now_ms()) / 1000))
+        for due in (self.answered.due_ms(), self._engine.deadline_ms()):
+            if due is not None:
+                waits.append(max(0.0, (due - around.now_ms()) / 1000))
         return max(0.02, min(waits))
-
-    def _paced_waits(self) -> Iterator[float]:
-        """How long sessions that were noticed wait until they are told of."""
-        now = time.monotonic()
-        return (self._paced.get(session, now) - now for session in self._noticed)
 
     async def _turn(self) -> None:
         """What has become due."""
-        if not self._alone_known:
+        if not self.answered.is_known:
             await self._find_alone()
             self._say_around()
         now = around.clocks()
         if now.slept_since(self._clocks):
-            self._answered.clear()
-            self._woke_ms = around.now_ms()
-            self._alone |= set(self._workers.running())  # Who rests for want of an answer stays among them.
-            self._attended_to -= self._alone
+            self.answered.woke(self._workers.running())
             self._say_around()
             wake = self._links.woke()
             await self.act(lambda: self._woken(wake))
         self._clocks = now
-        self._tell_answered()
+        if self.answered.is_due():
+            for hear in self.heard_from:
+                hear()
         self._coalesce()
         await self._tell_noticed()
         due = self._engine.deadline_ms()
@@ -256,36 +225,11 @@ class Syncing:
         if time.monotonic() - self._worked > REST_SECONDS:
             await self._rest()
 
-    def _tell_answered(self) -> None:
-        """Tell who waits for an answer of it, once it is certain enough that no other device says otherwise."""
-        until = self._answered_at()
-        if self._hears_soon and until is not None and around.now_ms() >= until:
-            self._hears_soon = False
-            for hear in self.heard_from:
-                hear()
-
-    def _answered_at(self) -> int | None:
-        """When what the others answered counts for who waits for it, in ms; None: it does not, as things stand.
-
-        Never sooner than for who just woke (`protocol/spec/holding.md`, Waking), as of the first link there was.
-        """
-        answered = self._answered & self._connected
-        if not answered:
-            return None
-        since = max(self._woke_ms, self._linked_ms)
-        return since + (ANSWERED_MS if answered == self._connected else WAKE_WAIT_MS_MAX)
-
     async def _tell_noticed(self) -> None:
-        """Tell of the sessions that were noticed, but for those that were told of a moment ago."""
-        now = time.monotonic()
-        self._paced = {session: until for session, until in self._paced.items() if until > now}
-        for session in [one for one in self._noticed if one not in self._paced]:
-            self._paced[session] = now + PACE_SECONDS
-            await self._tell_of(session)
-
-    async def _tell_of(self, session: SessionId) -> None:
-        self._noticed.pop(session, None)
-        await self.act(lambda: self._engine.noticed(session))
+        """Tell of the sessions that changed, but for those that were told of a moment ago."""
+        for session in self._pacing.due():
+            self._pacing.told(session)
+            await self.act(lambda session=session: self._engine.noticed(session))  # type: ignore[misc]
 
     def _woken(self, wake: int) -> Out:
         out = self._engine.woke()
@@ -340,24 +284,17 @@ class Syncing:
             self._step(session)
 
     def _step(self, session: SessionId) -> None:
-        self._noticed[session] = None
+        self._pacing.stepped(session)
         self._stir.set()
 
     def _intent(self, session: SessionId) -> None:
-        self._paced.pop(session, None)
-        self._step(session)
+        self._pacing.intends(session)
+        self._stir.set()
 
     def _person(self, session: SessionId) -> None:
         """A person is at a session here."""
-        alone = self._is_alone(session)
-        self._alone.discard(session)
-        if not self._alone_known:
-            self._attended_to.add(session)
-        if alone:
+        if self.answered.person(session):
             self._say_around()
-
-    def _is_alone(self, session: SessionId) -> bool:
-        return session in self._alone or not (self._alone_known or session in self._attended_to)
 
     def _regroup(self) -> None:
         if self._ready.is_set():
@@ -395,7 +332,7 @@ class Syncing:
             pass
         finally:
             if self._links.end(peer, way):
-                self._answered.discard(peer)
+                self.answered.by.discard(peer)
                 self._say_around()
                 await asyncio.shield(self.act(lambda: self._ended(way)))
 
@@ -508,9 +445,8 @@ class Syncing:
                 way.link.cut(why)
         answered = {one for one in out.answered if self._members.is_full(one)}  # Who only stores knows nothing.
         if answered and self._links.is_awake(stamp):
-            self._answered |= answered
+            self.answered.hears(answered)
             self._say_around()
-            self._hears_soon = True
             self._stir.set()  # Told in a turn, which first looks whether the device slept.
         for session in out.fenced:
             self._workers.looked_again(session)
@@ -536,27 +472,16 @@ class Syncing:
                 way.content.set()
 
     def _say_around(self) -> None:
-        before, self._connected = self._connected, frozenset(filter(self._members.is_full, self._links.all()))
-        if self._connected and not before:
-            self._linked_ms = around.now_ms()
-        around.write(
-            around.Told(
-                woke_ms=self._woke_ms,
-                linked_ms=self._linked_ms,
-                connected=self._connected,
-                answered=frozenset(self._answered & self._connected),
-                alone=frozenset(self._alone) if self._alone_known else None,
-                attended=frozenset(self._attended_to),
-            )
-        )
+        self.answered.say(filter(self._members.is_full, self._links.all()))
 
     # Questions of other parts
 
     async def fresh(self, session: SessionId, device: DeviceId) -> bool:
         """Whether everything that is here of a session is durable at `device`, as it said."""
         await self._ready.wait()
-        if session in self._noticed:
-            await self._tell_of(session)
+        if session in self._pacing:
+            self._pacing.asked(session)
+            await self.act(lambda: self._engine.noticed(session))
         return await self._lane.do(lambda: self._engine.fresh(session, device))
 
     async def wait_synced(self, session: SessionId, device: DeviceId, deadline: float | None = None) -> None:
