@@ -164,6 +164,38 @@ def test_at_the_question_of_pair_the_end_of_input_is_a_no(
     assert "nothing was changed" in said(capfd, "pair", status=3) and answered == [(False, ("a", "b", "c"))]
 
 
+@pytest.mark.parametrize("line", ["y", "n"])
+def test_an_answer_that_comes_too_late_hears_what_happened_meanwhile(
+    own: None, capfd: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch, line: str
+) -> None:
+    def steps(role: str) -> Iterator[PairingStep]:
+        yield PairingStep(kind="code", code="1234-5678", seconds=299)
+        yield PairingStep(kind="question", words=("a", "b", "c"), device=device_text(PHONE.id), name="phone")
+        raise RefusedError("It was declined on the other device.")
+
+    monkeypatch.setattr(daemons, "up", lambda: None)
+    monkeypatch.setattr(peering, "pair_show", steps)
+    monkeypatch.setattr(peering, "pair_answer", lambda yes, words: False)
+    monkeypatch.setattr(Keyboard, "line", lambda self, prompt: line)
+    shown = said(capfd, "pair", status=3)
+    assert "It was declined on the other device." in shown and "too long" not in shown and "within 5 minutes" in shown
+
+
+def test_ctrl_c_at_pair_says_whether_something_may_have_changed(
+    own: None, capfd: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    def steps(role: str) -> Iterator[PairingStep]:
+        yield PairingStep(kind="question", words=("a", "b", "c"), device=device_text(PHONE.id), name="phone")
+        raise KeyboardInterrupt
+
+    monkeypatch.setattr(daemons, "up", lambda: None)
+    monkeypatch.setattr(peering, "pair_show", steps)
+    monkeypatch.setattr(peering, "pair_answer", lambda yes, words: True)
+    for line, status, told in (("n", 3, "nothing was changed"), ("y", 5, "hhd devices")):
+        monkeypatch.setattr(Keyboard, "line", lambda self, prompt, line=line: line)
+        assert told in said(capfd, "pair", status=status)
+
+
 def test_a_role_is_said_where_the_code_is_shown_and_nowhere_in_vain(
     own: None, capfd: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
 ) -> None:

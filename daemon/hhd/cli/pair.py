@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING
 import click
 
 from hhd.app import daemons, peering
-from hhd.base.errors import RefusedError
+from hhd.base.errors import RefusedError, UncertainError
 from hhd.base.text import short, visible
 from hhd.cli import telling
 from hhd.cli.agreeing import agreed
@@ -47,26 +47,38 @@ def command(code: str | None, host: str | None, role: str | None) -> None:
 
 
 def _follow(steps: Generator[PairingStep, None, None]) -> None:
-    for step in steps:
-        match step.kind:
-            case "code":
-                port = f" (or hhd pair {step.code} --host HERE:{step.port})" if step.port else ""
-                telling.lines(
-                    [
-                        f"On the other device run: hhd pair {step.code}{port}",
-                        f"The code is good for one guess, within {step.seconds // 60} minutes. Ctrl-C closes it.",
-                    ]
-                )
-            case "found":
-                telling.lines([f"Talking with {visible(step.address, one_line=True)}."])
-            case "question":
-                telling.lines(_question(step))
+    yes = False
+    try:
+        for step in steps:
+            _tell(step)
+            if step.kind == "question":
                 yes = agreed("Are these words on both screens, and do you want this?", as_json=False)
-                if not peering.pair_answer(yes, step.words) and yes:
-                    raise RefusedError("It took too long; nothing was changed. Run hhd pair again.")
-            case "done":
-                telling.lines([f"Paired with {_called(step)}. Its id is {step.device}."])
-        sys.stdout.flush()  # Whoever reads the code from a pipe needs it now.
+                peering.pair_answer(yes, step.words)  # If it comes too late, the next step says what happened.
+    except KeyboardInterrupt:
+        if yes:
+            raise UncertainError(
+                "Interrupted after your yes: hhd devices, on both, says whether they are paired."
+            ) from None
+        raise RefusedError("Interrupted; nothing was changed.") from None
+
+
+def _tell(step: PairingStep) -> None:
+    match step.kind:
+        case "code":
+            port = f" (or hhd pair {step.code} --host HERE:{step.port})" if step.port else ""
+            telling.lines(
+                [
+                    f"On the other device run: hhd pair {step.code}{port}",
+                    f"The code is good for one guess, within {round(step.seconds / 60)} minutes. Ctrl-C closes it.",
+                ]
+            )
+        case "found":
+            telling.lines([f"Talking with {visible(step.address, one_line=True)}."])
+        case "question":
+            telling.lines(_question(step))
+        case "done":
+            telling.lines([f"Paired with {_called(step)}. Its id is {step.device}."])
+    sys.stdout.flush()  # Whoever reads the code from a pipe needs it now.
 
 
 def _question(step: PairingStep) -> list[str]:
