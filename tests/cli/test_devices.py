@@ -19,7 +19,7 @@ from hhd.cli.keyboard import Keyboard
 from hhd.node import listing, overview, registry
 from hhd.node import store as door
 from hhd.node.answers.pairing import PairingStep
-from hhd.node.answers.peers import Around, Peer
+from hhd.node.answers.peers import Around, Fixed, Peer
 from hhd.node.answers.syncing import Flow, Held, Syncings
 from hhd.node.group import Membership
 from hhd.node.handoff.steps import devices_of
@@ -101,6 +101,10 @@ def test_a_device_that_only_stores_sees_no_question_and_is_given_no_right_to_ans
 def test_a_device_is_called_what_its_person_says(own: None, capfd: pytest.CaptureFixture[str]) -> None:
     paired()
     assert "big one" in said(capfd, "rename-device", "desktop", "big one")
+    shown = said(capfd, "rename-device", "big one", "Phone")
+    assert "Two of your devices are called 'Phone' now" in shown and "without knowing" not in shown
+    begin = device_text(DESKTOP.id)[:9]
+    assert "are called" not in said(capfd, "rename-device", begin, "big one")
     assert [one["name"] for one in told(capfd, "devices")["members"][1:]] == ["big one", "phone"]
     assert told(capfd, "rename-device", "big one", "desktop")["before"] == "big one"
     assert "empty" in said(capfd, "rename-device", "desktop", "", status=2)
@@ -377,8 +381,13 @@ def test_a_device_that_its_peers_do_not_let_in_is_told_what_that_means(
     words = "desktop does not let this device in: this one was put out there, or desktop has not heard yet"
     shown = said(capfd, "devices")
     assert words in shown and "hhd pair" in shown and "hhd devices refound" in shown
-    around = Around(peers=(peer,), fixed=(), listening=(), trouble="")
+    around = Around(
+        peers=(peer,), fixed=(Fixed(address="[fe80::1%2]:80", device="", name=""),), listening=(), trouble=""
+    )
     monkeypatch.setattr(peering, "around", lambda: around)
-    assert words in said(capfd, "peer", "list")
+    shown = said(capfd, "peer", "list")
+    assert words in shown and "fixed [fe80::1%2]:80: none of your devices was found there" in shown
+    around = replace(around, peers=(replace(peer, linked=True, refuses=False),))
+    assert "nobody was looked for there, since all of your devices are linked" in said(capfd, "peer", "list")
     monkeypatch.setattr(peering, "peers_now", lambda: (replace(peer, refuses=False),))
     assert "let this device in" not in said(capfd, "devices")

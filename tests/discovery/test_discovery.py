@@ -12,6 +12,7 @@ import pytest
 
 from hhd.discovery.discovery import Discovery, Ears
 from hhd.discovery.interfaces import Interface
+from hhd.discovery.mdns import dialable
 from hhd.discovery.sightings import Heard
 from hhd_protocol.announcement import Announcement
 
@@ -255,3 +256,8 @@ def test_where_multicast_cannot_begin_the_reason_is_said(monkeypatch: pytest.Mon
         await laptop.until(lambda: not laptop.discovery.trouble)
 
     run(test)
+
+
+def test_an_address_that_does_not_say_behind_which_interface_it_is_is_not_told() -> None:
+    heard = ["fe80::1", "10.77.0.2", "fe80::1%2", "169.254.7.7", "fd77::1", "febf::1"]
+    assert dialable(heard) == ["10.77.0.2", "fe80::1%2", "169.254.7.7", "fd77::1"]

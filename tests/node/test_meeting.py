@@ -6,10 +6,13 @@ import asyncio
 import socket
 from types import SimpleNamespace
 from typing import Any
+from unittest import mock
 
 import pytest
 
 from hhd.base.errors import RefusedError
+from hhd.node import meeting as meeting_module
+from hhd.node.answers.pairing import PairingStep
 from hhd.node.dialling import Place
 from hhd.node.meeting import Meeting
 from hhd.node.pairing import Question
@@ -87,4 +90,30 @@ def test_a_yes_to_words_that_are_asked_about_no_more_is_no_yes_to_others() -> No
             assert not await answer(yes=True, words=("acid", "acorn", "actor")) and not asked.done()
             assert await answer(yes=True, words=("adult", "agent", "album")) and await asked
 
+    asyncio.run(go())
+
+
+def test_what_came_in_the_moment_of_a_look_is_told_and_not_that_nobody_typed_the_code() -> None:
+    came = PairingStep(kind="done", device="some device", name="desktop", role="full")
+
+    class Late(asyncio.Queue[Any]):
+        """Something is put in just when the first one who waits gives up."""
+
+        async def get(self) -> Any:
+            if not late.done():
+                late.set_result(None)
+                self.put_nowait(came)
+                raise TimeoutError
+            return await super().get()
+
+    async def go() -> None:
+        nonlocal late
+        late = asyncio.get_running_loop().create_future()
+        peers: Any = Peers(dialled=[], serve=lambda *_: None)
+        meeting = Meeting(peers=peers, pairing=SimpleNamespace(is_open=False), name=None)  # type: ignore[arg-type]
+        assert await meeting._next_shown(Late()) == came
+        with mock.patch.object(meeting_module, "LOOK_SECONDS", 0), pytest.raises(RefusedError, match="Nobody typed"):
+            await meeting._next_shown(asyncio.Queue())
+
+    late: asyncio.Future[None]
     asyncio.run(go())

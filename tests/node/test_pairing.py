@@ -415,10 +415,30 @@ def test_a_link_that_breaks_after_the_introduction_is_uncertain_and_pairing_agai
             return await both(laptop.shows(one, desktop), desktop.types(other, laptop, code))
 
         here, there = asyncio.run(run())
-        assert isinstance(here, UncertainError) and isinstance(there, RefusedError)
+        assert isinstance(here, UncertainError) and isinstance(there, UncertainError)
+        assert "either device" not in str(there), "it was taken in there, and cannot know"
         assert desktop.owned.group.group is None and laptop.owned.names == {"laptop", "desktop"}
         assert all(isinstance(one, Done) for one in pair(laptop, desktop))
         assert laptop.owned.names == desktop.owned.names == {"laptop", "desktop"}
+
+
+@pytest.mark.parametrize("refounds", [False, True])
+def test_who_was_put_out_and_has_not_heard_takes_nobody_in(tmp_path: Path, refounds: bool) -> None:
+    with met(tmp_path, "laptop", "desktop", "tower") as (laptop, desktop, tower):
+        for other in (desktop, tower):
+            assert all(isinstance(one, Done) for one in pair(laptop, other))
+        desktop.owned.hears(laptop.owned)
+        laptop.owned.group.revoke(desktop.id, NOW)
+        if refounds:
+            laptop.owned.group.refound("laptop", NOW)
+        before = laptop.owned.group.group
+        there, here = pair(desktop, laptop)  # It shows a code as the full member that it takes itself for.
+        assert isinstance(here, RefusedError) and "put out" in str(here) and isinstance(there, UncertainError)
+        assert laptop.owned.group.group == before and desktop.owned.name not in laptop.owned.names
+        if refounds:
+            desktop.owned.group.refound("desktop", NOW)
+        assert all(isinstance(one, Done) for one in pair(laptop, desktop)), "the other way round it is taken in"
+        assert laptop.owned.names == desktop.owned.names and desktop.owned.name in laptop.owned.names
 
 
 def test_a_slip_of_the_finger_sends_nothing(tmp_path: Path) -> None:

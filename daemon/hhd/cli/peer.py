@@ -12,7 +12,7 @@ from hhd.cli import telling
 from hhd.cli.telling import JSON
 
 if TYPE_CHECKING:
-    from hhd.node.answers.peers import Around, Peer
+    from hhd.node.answers.peers import Around, Fixed, Peer
 
 
 @click.group("peer")
@@ -55,16 +55,21 @@ def _tell(around: Around, as_json: bool) -> None:
     if not lines:
         lines = ["This device has no other devices yet; hhd pair makes some known to each other."]
     for one in around.fixed:
-        there = (
-            f"{_shown(one.name) or one.device[:9]} is there" if one.device else "none of your devices was found there"
-        )
-        lines.append(f"fixed {visible(one.address, one_line=True)}: {there}")
+        lines.append(f"fixed {visible(one.address, one_line=True)}: {_there(one, around)}")
     lines += telling.refused([_shown(peer.name) or peer.id[:9] for peer in around.peers if peer.refuses])
     if around.listening:
         lines.append(f"Others reach this device at port {around.listening[0].rpartition(':')[2]}.")
     if around.trouble:
         lines.append(f"Devices are not found by themselves: {visible(around.trouble, one_line=True)}.")
     telling.lines(lines)
+
+
+def _there(one: Fixed, around: Around) -> str:
+    if one.device:
+        return f"{_shown(one.name) or one.device[:9]} is there"
+    if around.peers and all(peer.linked for peer in around.peers):
+        return "nobody was looked for there, since all of your devices are linked"
+    return "none of your devices was found there"
 
 
 def _line(peer: Peer) -> str:

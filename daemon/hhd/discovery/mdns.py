@@ -8,9 +8,10 @@ from __future__ import annotations
 
 import asyncio
 import contextlib
+import ipaddress
 import logging
 import socket
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterable, Sequence
 
 from zeroconf import DNSQuestionType, NotRunningException, ServiceStateChange, Zeroconf
 from zeroconf.asyncio import AsyncServiceBrowser, AsyncServiceInfo
@@ -139,9 +140,20 @@ class Mdns:
                 self._tell(label, info)
 
     def _tell(self, label: str, info: AsyncServiceInfo) -> None:
-        addresses = tuple(info.parsed_scoped_addresses()[:HEARD_ADDRESSES_MAX])
+        addresses = tuple(dialable(info.parsed_scoped_addresses())[:HEARD_ADDRESSES_MAX])
         if addresses and info.port:
             self._heard(label, Heard(dict(info.properties), info.port, addresses))
+
+
+def dialable(addresses: Iterable[str]) -> list[str]:
+    """Those of `addresses` that say enough to be dialled.
+
+    What is heard over IPv4 tells of link-local addresses of IPv6 too, but not behind which interface of ours.
+    """
+    return [one for one in addresses if "%" in one or ipaddress.ip_address(one) not in _LINK_LOCAL]
+
+
+_LINK_LOCAL = ipaddress.ip_network("fe80::/10")
 
 
 def _named(interfaces: Sequence[Interface]) -> list[str | int]:

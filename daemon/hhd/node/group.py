@@ -198,9 +198,10 @@ class Membership:
             self._tell()
         return bool(kept)
 
-    def join(self, records: Iterable[bytes], root: GroupRecordId, now_ms: int) -> Group:
+    def join(self, records: Iterable[bytes], root: GroupRecordId, now_ms: int, *, by: DeviceId | None = None) -> Group:
         """Become a member of the group that `root` founded, into which its `records` take this device.
 
+        `by`: the device that takes it in, which has to be a member itself by all that is known here.
         Raises RefusedError where this device is in a group with others or may not take the role, FormatError where
         the records do not make it a member; nothing is changed then.
         """
@@ -214,6 +215,8 @@ class Membership:
             if mine is None or mine.live is None:
                 self._insist_on_no_quarrel(given, root)
                 raise FormatError("the records of the group do not make this device a member")
+            if by is not None and by not in group.members:
+                raise RefusedError(_PUT_OUT)
             if mine.live.role is not Role.FULL:
                 self._insist_on_no_sessions(mine.live.role)
             former = self._store.group.root()
@@ -287,10 +290,7 @@ class Membership:
         """Raise RefusedError where it is what this device knows besides that keeps it out."""
         mine = resolve(_decoded(given, {}), root=root).devices.get(self._me.id)
         if mine is not None and mine.live is not None:
-            raise RefusedError(
-                "This device knows that the one that would take it in was put out of the group; nothing was changed. "
-                "Pair with another member, or begin the group anew on one device with `hhd devices refound`."
-            )
+            raise RefusedError(_PUT_OUT)
 
     def _insist_on_no_sessions(self, role: Role) -> None:
         if self._store.sessions_count():
@@ -347,6 +347,12 @@ class Membership:
             fresh = [record for record in fresh if not isinstance(record.body, Add)]
             group = resolve([*here.values(), *fresh], root=root)
         return [record for record in fresh if record.id in group.good]
+
+
+_PUT_OUT = (
+    "This device knows that the one that would take it in was put out of the group; nothing was changed here. Show the "
+    "code on this device instead; where that is refused too, run `hhd devices refound` on the other one before."
+)
 
 
 class _Head(TypedDict):

@@ -83,12 +83,18 @@ class GroupVerbs:
                 "of one; nothing was changed."
             )
         told = registry.opened(self.store).name_device(device, title)
-        # The names that two devices gave, or that two devices have.
-        questions = registry.opened(self.store).questions(device_subject(device))
-        sentences = tuple(
-            f"Two devices gave a different {one.what} without knowing of each other; say it again." for one in questions
-        )
-        return Named(device=self._known.shown(device), before=told.before, questions=sentences)
+        sentences = [
+            f"Two devices gave a different {one.what} without knowing of each other; say it again."
+            for one in registry.opened(self.store).questions(device_subject(device))
+            if one.what != "same name"  # Of all that are members, also those that were never renamed: below.
+        ]
+        members_now = self._group.members()
+        if any(naming.same(called, title) for one, called in self._known.all() if one != device and one in members_now):
+            shown = short(title, naming.SHOWN_CHARS)
+            sentences.append(
+                f"Two of your devices are called '{shown}' now: go by their ids, or give one of them another name."
+            )
+        return Named(device=self._known.shown(device), before=told.before, questions=tuple(sentences))
 
     def meant(self, name: str) -> Device:
         """Return the member that `name` means; raises UsageError, RefusedError."""

@@ -124,6 +124,8 @@ class Meeting:
                 if isinstance(step, UserError):
                     raise step
                 return step
+            if not steps.empty():
+                continue  # It came in the very moment in which nobody waited any more.
             if not self._pairing.is_open and not self._talking:  # What was guessed has deadlines of its own.
                 raise RefusedError(
                     "Nobody typed the code in time, so it is closed; nothing was changed. Run hhd pair for another one."

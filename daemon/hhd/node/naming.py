@@ -102,6 +102,11 @@ def device(devices: Iterable[tuple[DeviceId, str]], name: str) -> DeviceId:
     return known[chosen(name, things, "device")][0]
 
 
+def same(one: str, other: str) -> bool:
+    """Whether two names cannot be told apart by whoever types one."""
+    return _folded(one) == _folded(other)
+
+
 def _session_id(store: Store, name: str) -> SessionId | None:
     try:
         whole = SessionId(StatementId(bytes.fromhex(name)))

@@ -177,7 +177,7 @@ class Pairing:
             side=side, card=card, other=other, pake=pake, nonce=self._random(NONCE_BYTES), now_ms=self._boot_ms()
         )
         try:
-            return await _Drive(self, machine, channel, side, person, name).run()
+            return await _Drive(self, machine, channel, other, side, person, name).run()
         finally:
             await _quietly(channel.close())
 
@@ -187,14 +187,17 @@ class Pairing:
         """The clock that deadlines are by."""
         return self._boot_ms()
 
-    async def do(self, output: Introduce | Join | Take, name: str) -> Event | None:
-        """Carry out what changes the store, durably; raises UserError, FormatError with nothing changed."""
+    async def do(self, output: Introduce | Join | Take, name: str, other: DeviceId) -> Event | None:
+        """Carry out what changes the store, durably; raises UserError, FormatError with nothing changed.
+
+        `name`: what this device calls itself; `other`: the one at the other end.
+        """
         now_ms = self._wall_ms()
         match output:
             case Introduce():
                 return await self._work(lambda store: _introduce(Membership(store, self._me), output, now_ms, name))
             case Join():
-                return await self._work(lambda store: _join(Membership(store, self._me), output, now_ms))
+                return await self._work(lambda store: _join(Membership(store, self._me), output, other, now_ms))
             case Take():
                 await self._work(lambda store: Membership(store, self._me).take(output.records))
                 return None
@@ -204,14 +207,21 @@ class _Drive:
     """One machine, being driven."""
 
     def __init__(
-        self, pairing: Pairing, machine: Machine, channel: Channel, side: Side, person: Person, name: str
+        self,
+        pairing: Pairing,
+        machine: Machine,
+        channel: Channel,
+        other: DeviceId,
+        side: Side,
+        person: Person,
+        name: str,
     ) -> None:
-        self._pairing, self._machine, self._channel = pairing, machine, channel
+        self._pairing, self._machine, self._channel, self._other = pairing, machine, channel, other
         self._side, self._person, self._name = side, person, name
         self._events: asyncio.Queue[Event] = asyncio.Queue(maxsize=1)
         self._tasks: list[asyncio.Task[None]] = []
         self._failure: UserError | None = None
-        self._proven = False
+        self._proven = self._may_be_in = False
 
     async def run(self) -> Done:
         """Carry out what the machine says, and tell it what happens, until it is over."""
@@ -251,7 +261,7 @@ class _Drive:
 
     async def _do(self, output: Introduce | Join | Take) -> Event | None:
         try:
-            return await self._pairing.do(output, self._name)
+            return await self._pairing.do(output, self._name, self._other)
         except FormatError as error:
             self._failure = RefusedError(f"What the other device sent does not make a group ({error}).")
         except UserError as error:
@@ -285,7 +295,9 @@ class _Drive:
             introducing=introducing,
             others=0 if introducing else ask.other.others,
         )
-        await self._events.put(Answered(yes=await self._person.agrees(question)))
+        yes = await self._person.agrees(question)
+        self._may_be_in = yes and not introducing
+        await self._events.put(Answered(yes=yes))
 
     def _error(self, ended: Ended) -> UserError:
         if ended.why is Fault.FAILED_HERE and self._failure is not None:
@@ -295,11 +307,18 @@ class _Drive:
                 "The other device was taken into the group here, and did not say that it heard of it. Pair the two "
                 "once more; or, to put it out again, see `hhd devices` and run `hhd unpair`."
             )
+        if self._may_be_in and ended.why in _UNHEARD:
+            return UncertainError(
+                f"{_ANY_SIDE[ended.why]} Nothing was changed here, but the other device may have taken this one into "
+                "its group already: `hhd devices` there says so. Pair the two once more; or put it out there again, "
+                "with `hhd unpair`."
+            )
         if ended.why is Fault.WRONG_CODE:
             return WrongCodeError(_SENTENCES[self._side, ended.why] + _NOTHING)
         proven = self._proven or isinstance(ended.why, Refusal)
         kind = RefusedError if proven else UnprovenError
-        return kind((_SENTENCES.get((self._side, ended.why)) or _ANY_SIDE[ended.why]) + _NOTHING)
+        sentence = None if self._proven else _SENTENCES.get((self._side, ended.why))
+        return kind((sentence or _ANY_SIDE[ended.why]) + _NOTHING)
 
 
 class UnprovenError(RefusedError):
@@ -310,6 +329,8 @@ class WrongCodeError(UnprovenError):
     """The other side does not know the code."""
 
 
+_UNHEARD = (Fault.CLOSED, Fault.LATE, Fault.RULES)
+"""After which it is not known here how far the other side came."""
 _NOTHING = " Nothing was changed on either device."
 _AGAIN = "Run `hhd pair` there again for another code."
 _SENTENCES: dict[tuple[Side, Fault | Refusal], str] = {
@@ -373,8 +394,8 @@ def _introduce(membership: Membership, output: Introduce, now_ms: int, own_name:
     return Introduced(root=group.root, records=tuple(membership.records()))
 
 
-def _join(membership: Membership, output: Join, now_ms: int) -> Joined:
-    membership.join(output.records, output.root, now_ms)
+def _join(membership: Membership, output: Join, by: DeviceId, now_ms: int) -> Joined:
+    membership.join(output.records, output.root, now_ms, by=by)
     return Joined(root=output.root, records=tuple(membership.records()))
 
 
