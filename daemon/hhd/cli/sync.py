@@ -83,7 +83,7 @@ def _lines(now: Syncings) -> list[str]:
         where = flows.named(held.name, held.device)
         lines += [
             f"Session {held.session[:12]} waits for your word before it goes to {where}:",
-            "    something in it looks like a credential; hhd show says how much",
+            "    something in it looks like a credential; hhd show says how much, at the device that found it",
             f"    hhd follow {held.session[:12]} {where} sends it, hhd unfollow keeps it back",
         ]
     return lines

@@ -32,6 +32,9 @@ Writer = NewType("Writer", str)
 TITLE, ARCHIVED, PICKED, BELONGS, FOLLOW, NAME = "t", "a", "p", "b", "f", "n"
 """Attributes. `FOLLOW` is followed by the device that follows."""
 
+SUSPECT = "k"
+"""Attribute of a session in which something looks like a credential: the devices that had it when that arose."""
+
 HEAD_NAME, HEAD_ARCHIVED = "h", "x"
 """Attributes of one head of a session: each is followed by the head."""
 
@@ -74,6 +77,31 @@ def head_of(name: Register) -> bytes | None:
     half = _bytes(attribute[1:])
     return half if _text(half) == attribute[1:] else None
 
+
+HALF_CHARS = 22
+"""Letters of half of an id."""
+
+
+def halves_text(halves: Iterable[bytes]) -> str:
+    """Return halves of ids of devices as a text, ascending, as many as one takes."""
+    return "".join(map(_text, sorted(halves)[: TITLE_BYTES_MAX // HALF_CHARS])) or NOBODY
+
+
+NOBODY = "0"
+
+
+def halves(text: str) -> frozenset[bytes] | None:
+    """Return what `halves_text` gave; None for what it never gives."""
+    if text == NOBODY:
+        return frozenset()
+    parts = [text[at : at + HALF_CHARS] for at in range(0, len(text), HALF_CHARS)]
+    if not text or not fits(text) or not all(_HALF.fullmatch(part) for part in parts):
+        return None
+    found = frozenset(map(_bytes, parts))
+    return found if "".join(map(_text, sorted(found))) == text else None
+
+
+_HALF = re.compile(r"[\w-]{22}", re.ASCII)
 
 _WITH_ID_CHARS = 23
 """Letters of an attribute that is followed by half of an id."""
@@ -260,6 +288,7 @@ _MEANS: Mapping[str, Callable[[str], bool]] = {
     ARCHIVED: lambda text: flag(text) is not None,
     PICKED: lambda text: identifier(text) is not None,
     BELONGS: lambda text: identifier(text) is not None,
+    SUSPECT: lambda text: halves(text) is not None,
 }
 
 

@@ -122,6 +122,21 @@ class Registry:
         found = {names.flag(text) for text in self._read().texts(name).values()}
         return None if not found else True in found  # Of two wishes the one that keeps more copies.
 
+    def suspect(self, session: SessionId, had: Iterable[DeviceId]) -> Told:
+        """Say that something in a session looks like a credential; `had`: the devices that have it already."""
+        text = names.halves_text(device[: names.SUBJECT_ID_BYTES] for device in had)
+        return self._write(_of(session, names.SUSPECT), text)
+
+    def suspects(self) -> dict[bytes, frozenset[bytes]]:
+        """Return, by the first half of a session's id, the halves of the devices that a suspect session was at."""
+        found: dict[bytes, frozenset[bytes]] = {}
+        for name in self._read().live:
+            subject, _, attribute = name.partition("/")
+            if attribute == names.SUSPECT and subject.startswith("s"):
+                said = [names.halves(text) or frozenset() for text in self._registers.texts(name).values()]
+                found[names.subject_id(Subject(subject))] = frozenset().union(*said)
+        return found
+
     def facts(self, session: SessionId) -> SessionFacts:
         """Return what lists show of a session."""
         subject = names.session_subject(session)

@@ -82,7 +82,7 @@ class Syncing:
         self._peers, self._members, self._workers, self._me = peers, roll, workers, me
         self._frugal = frugal
         self._lane = Lane("sync")
-        self._wishes = Wishes(me.id)
+        self._wishes = Wishes(me.id, tells=True)
         self._engine = Engine(
             opened,
             me,
@@ -419,6 +419,10 @@ class Syncing:
             return False
         if error is not None:
             raise error
+        if self._wishes.told:
+            self._wishes.told = False
+            for hear in self.wished:
+                hear()
         out, stamp = acting.result()
         self._note_trouble(out.trouble)
         self._carry(out, stamp)

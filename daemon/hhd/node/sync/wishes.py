@@ -2,6 +2,8 @@
 
 Wishes are the shared document's (`registry.md`, `f`). A finding of the secrets scan holds a session's first way to each
 device until a person chose: to follow it there is the word for sending, not to follow it that for keeping it back.
+That there is one, and which devices had the session then, is said in the shared document (`registry.md`, `k`): a device
+that got the session holds it as the one does at which the finding arose.
 """
 
 from __future__ import annotations
@@ -15,6 +17,7 @@ from typing import TYPE_CHECKING
 from hhd.base.errors import RefusedError
 from hhd.node import findings
 from hhd.node.refused import short
+from hhd.store.catalogue import HALF_BYTES
 from hhd.store.errors import DamagedStoreError
 from hhd.store.rows import decoded
 from hhd.store.store import Store
@@ -46,14 +49,19 @@ class Wishes:
     """What is left out for each device; used by the thread of sync.
 
     What was found is kept for as long as nothing that it follows from is otherwise, so that a link over thousands of
-    sessions costs a look at those that changed.
+    sessions costs a look at those that changed. `tells`: what is found here is said in the shared document.
     """
 
-    def __init__(self, me: DeviceId) -> None:
-        self._me = me
+    def __init__(self, me: DeviceId, *, tells: bool = False) -> None:
+        self._me, self._tells = me, tells
+        self.told = False
+        """Something was said in the shared document, and other devices are to hear of it."""
+        self._untold: set[SessionId] = set()
         self._judged: dict[DeviceId, _Judged] = {}
         self._found: dict[SessionId, tuple[bytes, bool]] = {}
         self._said: tuple[Store, bytes, Registry] | None = None
+        self._suspects: Mapping[bytes, frozenset[bytes]] = {}
+        """What the shared document says of findings, as it was read for `_said`."""
         self._files: tuple[float, ...] = ()
         self._folder: Path | None = None
 
@@ -69,12 +77,14 @@ class Wishes:
         for session, revision in revisions.items():
             if judged.revisions.get(session) != revision or session in judged.held:
                 self._judge(store, judged, document, device, session, revision)
+        self._tell(store)
         return frozenset(judged.out)
 
     def leaves_out(self, store: Store, device: DeviceId, session: SessionId) -> bool:
         """Whether a session is not to go to `device`."""
         judged = self._of(store, device)
         self._judge(store, judged, self._document(store, judged.mark), device, session, None)
+        self._tell(store)
         return session in judged.out
 
     def _of(self, store: Store, device: DeviceId) -> _Judged:
@@ -99,14 +109,32 @@ class Wishes:
         word = judged.words.get(session)
         unwanted = said is False or (said is None and word is None and judged.words.get(b"*") is False)
         wanted = not unwanted and bool(said or word)
+        had = None if document is None else self._suspects.get(session[:HALF_BYTES])
+        found = self._suspicious(store, session, revision)
+        if found and had is None and device != self._me:
+            self._untold.add(session)
         held = (
             not (unwanted or wanted)
-            and self._suspicious(store, session, revision)
+            and (found or had is not None)
+            and device[:HALF_BYTES] not in (had or ())
             and device not in store.arrived.knowing(session)
         )
         judged.revisions[session] = revision
         for sessions, belongs in ((judged.out, unwanted or held), (judged.held, held)):
             sessions.add(session) if belongs else sessions.discard(session)
+
+    def _tell(self, store: Store) -> None:
+        """Say in the shared document of which sessions something was found."""
+        untold, self._untold = self._untold, set()
+        if not self._tells or not untold:
+            return
+        from hhd.node import registry
+
+        with store.transaction():
+            document = registry.opened(store)
+            for session in sorted(untold):
+                document.suspect(session, {self._me, *store.arrived.knowing(session)})
+        self.told = True
 
     def _suspicious(self, store: Store, session: SessionId, revision: bytes | None) -> bool:
         """Whether something in a session looks like a credential; found anew where it has changed."""
@@ -168,6 +196,7 @@ class Wishes:
             from hhd.node import registry
 
             self._said = store, mark, registry.opened(store)
+            self._suspects = self._said[2].suspects()
         return self._said[2]
 
 
@@ -181,7 +210,7 @@ def insist_wanted(store: Store, me: DeviceId, session: SessionId, device: Device
     may_be = (
         (reached is not None and reached.kept_back)
         or words.get(session, words.get(b"*")) is False
-        or (findings.count(store, session) > 0 and device not in store.arrived.knowing(session))
+        or device not in store.arrived.knowing(session)  # Findings may be elsewhere, and the shared document knows.
     )
     wishes = Wishes(me)
     if not may_be or not wishes.leaves_out(store, device, session):
