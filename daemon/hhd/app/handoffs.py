@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import os
-import tempfile
 from collections.abc import Iterator
 from pathlib import Path
 from typing import TYPE_CHECKING
@@ -28,6 +27,8 @@ def release_to_file(name: str, to: str, path: Path, *, force: bool) -> tuple[Rel
     A session that runs is paused first, unless it is refused. Where the file cannot be written after all, the same once
     more writes it.
     """
+    import tempfile
+
     from hhd.node import capsule_file
 
     if to == "here":
@@ -87,12 +88,12 @@ class Transfer:
     """
 
     def __init__(self, name: str, to: str, *, cancel_running: bool, dry_run: bool, deadline_ms: int) -> None:
-        from hhd.app import daemons
-
         self._name, self._to, self._cancel_running = name, to, cancel_running
         self._dry_run, self._deadline_ms = dry_run, deadline_ms
         link = sessions.daemon_link()
         if link is None:
+            from hhd.app import daemons
+
             daemons.up()
             link = sessions.daemon_link()
         if link is None:

@@ -72,7 +72,7 @@ def run(arguments: list[str] | None = None) -> int:
     words = sys.argv[1:] if arguments is None else arguments
     as_json = "--json" in words
     try:
-        status = _quick(words) if words[:1] in (["capsule"], ["ls"]) else _by_click(words)
+        status = _quick(words) if words[:1] in (["capsule"], ["ls"], ["transfer"]) else _by_click(words)
         sys.stdout.flush()
         return status
     except UserError as error:
@@ -96,7 +96,7 @@ def _leave_stdout() -> None:
 
 
 def _quick(words: list[str]) -> int:
-    """Do `ls` and `capsule step|run` without importing click, which takes as long as these themselves."""
+    """Do `ls`, `transfer` and `capsule step|run` without importing click, which takes as long as these themselves."""
     from hhd.cli import quick
 
     call = quick.parse(words)

@@ -7,7 +7,7 @@ from pathlib import Path
 import click
 
 from hhd.cli.deciding import FOLDER, SHOWN, decide
-from hhd.cli.telling import JSON, SESSION
+from hhd.cli.options import JSON, SESSION
 
 
 @click.command("approve")

@@ -7,7 +7,7 @@ import click
 from hhd.app import attending
 from hhd.base.errors import UsageError
 from hhd.cli import attached
-from hhd.cli.telling import SESSION
+from hhd.cli.options import SESSION
 from hhd.cli.wakeups import Wakeups
 
 

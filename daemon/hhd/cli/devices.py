@@ -11,7 +11,7 @@ from hhd.base.errors import RefusedError
 from hhd.base.text import short
 from hhd.cli import flows, telling
 from hhd.cli.agreeing import agreed
-from hhd.cli.telling import JSON
+from hhd.cli.options import JSON
 
 if TYPE_CHECKING:
     from hhd.node.answers.device import Device

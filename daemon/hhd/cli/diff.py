@@ -9,7 +9,7 @@ import click
 from hhd.app import sessions
 from hhd.base.text import visible
 from hhd.cli import telling
-from hhd.cli.telling import JSON, SESSION
+from hhd.cli.options import JSON, SESSION
 
 if TYPE_CHECKING:
     from collections.abc import Iterator

@@ -11,7 +11,7 @@ from hhd.app import doctors
 from hhd.base.errors import Exit
 from hhd.base.text import visible
 from hhd.cli.lines import write
-from hhd.cli.telling import JSON
+from hhd.cli.options import JSON
 
 _MARKS = {"ok": "ok", "warn": "look", "broken": "BROKEN"}
 

@@ -12,7 +12,7 @@ from hhd.base.errors import RefusedError, UsageError
 from hhd.base.text import visible
 from hhd.cli import telling
 from hhd.cli.agreeing import agreed
-from hhd.cli.telling import JSON
+from hhd.cli.options import JSON
 
 if TYPE_CHECKING:
     from hhd.node.purging import Purge

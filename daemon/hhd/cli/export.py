@@ -8,7 +8,7 @@ import click
 
 from hhd.app import sessions
 from hhd.cli import progress, telling
-from hhd.cli.telling import JSON, SESSION
+from hhd.cli.options import JSON, SESSION
 from hhd.cli.typed import typed
 
 

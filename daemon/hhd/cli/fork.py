@@ -6,7 +6,7 @@ import click
 
 from hhd.app import sessions
 from hhd.cli import telling
-from hhd.cli.telling import JSON, SESSION
+from hhd.cli.options import JSON, SESSION
 
 
 @click.command("fork")

@@ -13,7 +13,7 @@ from hhd.app import sessions, signals
 from hhd.base.text import short
 from hhd.cli import telling
 from hhd.cli.lines import write
-from hhd.cli.telling import SESSION
+from hhd.cli.options import SESSION
 
 if TYPE_CHECKING:
     from hhd.node.answers.logged import Logged

@@ -12,7 +12,7 @@ from hhd.app import attending, sessions
 from hhd.base.errors import Exit, RefusedError, UsageError, UserError
 from hhd.base.text import visible
 from hhd.cli import telling
-from hhd.cli.telling import JSON
+from hhd.cli.options import JSON
 
 if TYPE_CHECKING:
     from hhd.node.answers.driven import Rested

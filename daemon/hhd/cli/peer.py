@@ -9,7 +9,7 @@ import click
 from hhd.app import peering
 from hhd.base.text import visible
 from hhd.cli import telling
-from hhd.cli.telling import JSON
+from hhd.cli.options import JSON
 
 if TYPE_CHECKING:
     from hhd.node.answers.peers import Around, Fixed, Peer

@@ -1,4 +1,4 @@
-"""The plain forms of `hhd ls`, `capsule step` and `capsule run`, read without click, whose import takes as long.
+"""The plain forms of `hhd ls`, `transfer`, `capsule step` and `run`, read without click, whose import takes as long.
 
 Only what is beyond doubt is read here; anything else, a mistake or a wish for help included, is left to click, where
 these commands are defined.
@@ -16,6 +16,8 @@ def parse(words: list[str]) -> Callable[[], int] | None:
     """Return the call that `words` ask for, None where click is to read them."""
     if words[0] == "ls":
         return _ls(words[1:])
+    if words[0] == "transfer":
+        return _transfer(words[1:])
     if len(words) < 3 or words[0] != "capsule" or words[1] not in _OPTIONS:
         return None
     files: list[str] = []
@@ -47,6 +49,18 @@ def _ls(words: list[str]) -> Callable[[], int] | None:
     as_json, with_archived, by_device = "--json" in words, "--all" in words, "--devices" in words
     return lambda: lines.ls(
         query[0] if query else "", with_archived=with_archived, by_device=by_device, as_json=as_json
+    )
+
+
+def _transfer(words: list[str]) -> Callable[[], int] | None:
+    named, options = [word for word in words if not word.startswith("-")], {word for word in words if word[:1] == "-"}
+    if len(named) != 2 or not all(named) or not options <= {"--json", "--cancel-running", "--dry-run"}:
+        return None
+    from hhd.cli import handing
+
+    cancel_running, dry_run, as_json = "--cancel-running" in options, "--dry-run" in options, "--json" in options
+    return lambda: handing.hand(
+        *named, cancel_running=cancel_running, dry_run=dry_run, deadline_seconds=None, as_json=as_json
     )
 
 

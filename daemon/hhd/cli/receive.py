@@ -9,7 +9,7 @@ import click
 from hhd.app import handoffs
 from hhd.base.text import visible
 from hhd.cli import progress, telling
-from hhd.cli.telling import JSON
+from hhd.cli.options import JSON
 
 
 @click.command("receive")

@@ -6,7 +6,7 @@ import click
 
 from hhd.app import sessions
 from hhd.cli import telling
-from hhd.cli.telling import HEAD, JSON, SESSION
+from hhd.cli.options import HEAD, JSON, SESSION
 from hhd.cli.wished import asked, subject
 
 

@@ -7,7 +7,8 @@ import click
 from hhd.app import devices
 from hhd.base.text import short
 from hhd.cli import telling
-from hhd.cli.telling import JSON, NOTE_CHARS
+from hhd.cli.options import JSON
+from hhd.cli.telling import NOTE_CHARS
 
 
 @click.command("rename-device")

@@ -7,7 +7,7 @@ import click
 from hhd.app import daemons
 from hhd.base.text import visible
 from hhd.cli import telling
-from hhd.cli.telling import JSON
+from hhd.cli.options import JSON
 
 
 @click.command("restart")

@@ -11,7 +11,7 @@ from hhd.base.errors import RefusedError
 from hhd.base.text import visible
 from hhd.cli import telling
 from hhd.cli.agreeing import agreed
-from hhd.cli.telling import JSON, SESSION
+from hhd.cli.options import JSON, SESSION
 
 if TYPE_CHECKING:
     from hhd.node.answers.removal import Removal

@@ -9,7 +9,7 @@ import click
 from hhd.app import attending
 from hhd.base.errors import UsageError
 from hhd.cli import telling
-from hhd.cli.telling import JSON, SESSION
+from hhd.cli.options import JSON, SESSION
 
 TEXT_BYTES_MAX = 1024 * 1024
 """Of what is said at once (`spec/live.md`, Bounds)."""

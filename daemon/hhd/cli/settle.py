@@ -9,7 +9,7 @@ import click
 from hhd.app import sessions
 from hhd.base.text import short
 from hhd.cli import going, telling
-from hhd.cli.telling import JSON, SESSION
+from hhd.cli.options import JSON, SESSION
 
 
 @click.command("settle")

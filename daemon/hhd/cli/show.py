@@ -11,7 +11,7 @@ import click
 from hhd.app import peering, sessions
 from hhd.base.text import short, visible
 from hhd.cli import telling
-from hhd.cli.telling import JSON, SESSION
+from hhd.cli.options import JSON, SESSION
 
 if TYPE_CHECKING:
     from hhd.node.answers.device import Device

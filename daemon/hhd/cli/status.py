@@ -11,7 +11,7 @@ from hhd.base.errors import UsageError
 from hhd.base.text import visible
 from hhd.cli import telling
 from hhd.cli.lines import write
-from hhd.cli.telling import JSON
+from hhd.cli.options import JSON
 
 
 @click.command("status")

@@ -10,7 +10,7 @@ import click
 
 from hhd.app import syncing
 from hhd.cli import flows, progress, telling
-from hhd.cli.telling import JSON
+from hhd.cli.options import JSON
 
 if TYPE_CHECKING:
     from hhd.node.answers.syncing import Freshness, Syncings

@@ -12,7 +12,7 @@ from hhd.base.errors import Exit, RefusedError
 from hhd.base.text import visible
 from hhd.cli import telling
 from hhd.cli.agreeing import agreed
-from hhd.cli.telling import JSON, SESSION
+from hhd.cli.options import JSON, SESSION
 
 if TYPE_CHECKING:
     from hhd.node.answers.takeover import Takeable, TakenOver

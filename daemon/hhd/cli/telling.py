@@ -3,12 +3,9 @@
 from __future__ import annotations
 
 import dataclasses
-import datetime
 import json
 from collections.abc import Iterable
 from typing import TYPE_CHECKING, Any
-
-import click
 
 from hhd.base.text import short
 from hhd.cli.lines import age, device_called, write
@@ -23,9 +20,6 @@ ID_CHARS = 12
 TITLE_CHARS = 72
 NOTE_CHARS = 200
 FILES_SHOWN = 8
-
-SESSION = click.argument("session")
-JSON = click.option("--json", "as_json", is_flag=True, help="Print one JSON object.")
 
 
 def plain(value: Any) -> Any:
@@ -66,9 +60,6 @@ def brief(id: str) -> str:
     return id[:ID_CHARS]
 
 
-HEAD = click.option("--head", help="One of its heads, by its name or id, or the begin of one.")
-
-
 def device(one: Device) -> str:
     """What to call a device."""
     return device_called(one.name, one.id, here=one.here)
@@ -76,6 +67,8 @@ def device(one: Device) -> str:
 
 def when(at_ms: int) -> str:
     """A moment on this device's clock; one that no calendar has is said as its number."""
+    import datetime
+
     try:
         moment = datetime.datetime.fromtimestamp(at_ms / 1000)
     except (OverflowError, ValueError, OSError):

@@ -2,26 +2,17 @@
 
 from __future__ import annotations
 
-import contextlib
 import sys
 from pathlib import Path
-from typing import TYPE_CHECKING
 
 import click
 
-from hhd.app import handoffs, syncing
-from hhd.base.errors import Exit, RefusedError, UncertainError, UsageError
-from hhd.base.text import visible
-from hhd.cli import progress, telling
+from hhd.app import handoffs
+from hhd.base.errors import UsageError
+from hhd.cli import handing, progress, telling
 from hhd.cli.numbers import Fraction
-from hhd.cli.telling import JSON, SESSION
+from hhd.cli.options import JSON, SESSION
 from hhd.cli.typed import typed
-
-if TYPE_CHECKING:
-    from hhd.node.answers.handoff import Moved
-
-STAGES = ("offered", "admitted", "staged", "ready", "released", "acknowledged")
-"""As the bar fills."""
 
 
 @click.command("transfer")
@@ -67,69 +58,11 @@ def command(
         return
     if force:
         raise UsageError("--force goes with --to: it says that FILE may be replaced.")
-    last: Moved | None = None
-    asked = handoffs.Transfer(
-        session, device, cancel_running=cancel_running, dry_run=dry_run, deadline_ms=int((deadline or 0) * 1000)
+    status = handing.hand(
+        session, device, cancel_running=cancel_running, dry_run=dry_run, deadline_seconds=deadline, as_json=as_json
     )
-    with asked:
-        try:
-            with progress.beside(syncing.gone_over()) if not as_json else contextlib.nullcontext() as line:
-                for moved in asked.steps():
-                    last = moved
-                    if line is None:
-                        telling.as_object(moved)
-                    else:
-                        line.clear()
-                        _tell(moved)
-        except KeyboardInterrupt:
-            if dry_run:
-                raise
-            sys.exit(_leave(asked, last, as_json))
-    if last is None:
-        sys.exit(Exit.UNEXPECTED)
-    if last.status:
-        sys.exit(last.status)
-
-
-def _leave(asked: handoffs.Transfer, last: Moved | None, as_json: bool) -> int:
-    """Ctrl-C: say whether that undid it, or it goes on without this terminal."""
-    try:
-        now = asked.leave(last)
-    except RefusedError:
-        if last is None or last.over:  # It was not begun, or over just before.
-            raise KeyboardInterrupt from None
-        raise UncertainError("Interrupted. How it stands: hhd transfers") from None
-    if as_json:
-        telling.as_object(now)
-        return now.status if now.over else Exit.UNCERTAIN
-    sentence = visible(now.sentence, one_line=True)
-    if now.stage == "aborted" and now.over:
-        print(f"Given up before it was released: {now.continuity}; {now.ownership}.", file=sys.stderr)
-        return now.status
-    if now.stage == "released" and not now.over:
-        sentence += " Nothing undoes that: it goes on without this terminal, and hhd transfers shows it."
-    print(sentence, file=sys.stderr)
-    if now.over and now.way:
-        print(visible(now.way, one_line=True), file=sys.stderr)
-    return now.status if now.over else Exit.UNCERTAIN
-
-
-def _tell(moved: Moved) -> None:
-    at = STAGES.index(moved.stage) + 1 if moved.stage in STAGES else 0
-    bar = "#" * at + "." * (len(STAGES) - at)
-    print(f"[{bar}] {visible(moved.sentence, one_line=True)}", file=sys.stderr, flush=True)
-    for note in moved.notes if moved.stage == "admitted" or moved.over else ():
-        print(f"        {visible(note, one_line=True)}", file=sys.stderr, flush=True)
-    if not moved.over:
-        return
-    paused = f" It did not run for {moved.pause_ms} ms." if moved.pause_ms else ""
-    telling.lines(
-        [
-            *([f"state: {visible(moved.continuity, one_line=True)}.{paused}"] if moved.continuity else []),
-            *([f"owner: {visible(moved.ownership, one_line=True)}."] if moved.ownership else []),
-            *([visible(moved.way, one_line=True)] if moved.way else []),
-        ]
-    )
+    if status:
+        sys.exit(status)
 
 
 def _to_file(session: str, device: str, file: Path, force: bool, as_json: bool) -> None:

@@ -10,7 +10,7 @@ from hhd.app import devices
 from hhd.base.errors import RefusedError, UsageError
 from hhd.cli import telling
 from hhd.cli.agreeing import agreed
-from hhd.cli.telling import JSON
+from hhd.cli.options import JSON
 
 if TYPE_CHECKING:
     from hhd.node.answers.group import Unpaired

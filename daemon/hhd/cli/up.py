@@ -8,7 +8,7 @@ from hhd.app import daemons
 from hhd.base.errors import UsageError
 from hhd.base.text import visible
 from hhd.cli import telling
-from hhd.cli.telling import JSON
+from hhd.cli.options import JSON
 
 
 @click.command("up")

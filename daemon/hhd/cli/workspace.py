@@ -12,7 +12,7 @@ import click
 from hhd.app import folders
 from hhd.base.text import visible
 from hhd.cli import telling
-from hhd.cli.telling import JSON, SESSION
+from hhd.cli.options import JSON, SESSION
 
 if TYPE_CHECKING:
     from hhd.node.workspace_answers import Kept

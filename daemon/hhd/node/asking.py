@@ -3,14 +3,16 @@
 from __future__ import annotations
 
 from collections.abc import Iterator
-from typing import Any, TypeVar
+from typing import TYPE_CHECKING, Any, TypeVar
 
 from hhd.base.errors import UserError
 from hhd.control.client import Connection
-from hhd_protocol import live, mapping
+from hhd_protocol import mapping
 from hhd_protocol.codec import Value
 from hhd_protocol.errors import FormatError
-from hhd_protocol.live import Event
+
+if TYPE_CHECKING:
+    from hhd_protocol.live import Event
 
 T = TypeVar("T")
 
@@ -34,13 +36,15 @@ class Asking:
         for event in self.connection.stream(verb, values(given)):
             yield self.read(wanted, event)
 
-    def live(self, verb: str, **given: object) -> Iterator[live.Event]:
+    def live(self, verb: str, **given: object) -> Iterator[Event]:
         """Yield the events of a running session."""
         for event in self.connection.stream(verb, values(given)):
             yield self.event(event)
 
     def event(self, value: Value) -> Event:
         """Return `value` as an event of a running session; raises as `read` does."""
+        from hhd_protocol import live  # Long to import, and few ask for it.
+
         try:
             return live.decoded(value)
         except FormatError as error:
