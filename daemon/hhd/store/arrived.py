@@ -7,13 +7,13 @@ is missing. What a session comes to in a comparison with others is kept as a cop
 from __future__ import annotations
 
 import hashlib
-from collections.abc import Iterable
+from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING
 
 from hhd.store.checkpoints import Checkpoint, decode_payload
 from hhd.store.errors import DamagedStoreError
-from hhd.store.rows import decoded
+from hhd.store.rows import LEDGER, decoded, position_key
 from hhd.store.statements import STATEMENTS, TOMBSTONE
 from hhd_protocol.codec import Value, encode
 from hhd_protocol.errors import FormatError
@@ -27,6 +27,10 @@ AWAITED, LEVEL, KNOWING, TOLD_KEYS, RECORDS_HAD = "awaited", "level", "knowing",
 """Tables of rows: payloads of checkpoints without content; what sessions come to; who acknowledged a checkpoint of a
 session; which keys were given to whom; which records granting a session to a device it acknowledged."""
 _CHECKPOINTS = "checkpoints"
+
+
+Mark = tuple[tuple[bytes, object], ...]
+"""The rows that the revision of a session is made of, by their names, each with the nonce it was last set under."""
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -84,6 +88,21 @@ class Arrived:
             blocks = ledger.get(table, 0)
             found += [blocks, self._rows.at(table, session, blocks - 1) if blocks else None]
         return hashlib.sha256(encode(found)).digest()
+
+    def mark(self, session: SessionId) -> Mark:
+        """Return what tells whether the revision of a session may be another than now, for a tenth of its price."""
+        ledger = self._rows.ledger(session)
+        names = [self._rows.name(LEDGER, session, b""), self._rows.name(TOMBSTONE, b"", session)]
+        for table in (_CHECKPOINTS, STATEMENTS):
+            if blocks := ledger.get(table, 0):
+                names.append(self._rows.name(table, session, position_key(blocks - 1)))
+        nonces = self._rows.nonces(names)
+        return tuple((name, nonces.get(name)) for name in names)
+
+    def as_marked(self, marks: Mapping[SessionId, Mark]) -> set[SessionId]:
+        """Return the sessions of which nothing was set since they were marked: their revisions are what they were."""
+        nonces = self._rows.nonces([name for mark in marks.values() for name, _ in mark])
+        return {session for session, mark in marks.items() if all(nonces.get(name) == one for name, one in mark)}
 
     def level(self, session: SessionId, revision: bytes) -> Level | None:
         """Return what a session was found to come to, None if it is another one by now, or damaged."""

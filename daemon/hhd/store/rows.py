@@ -128,6 +128,17 @@ class Rows:
                 sealed = found.get(name)
                 yield None if sealed is None else self._opened(name, sealed, table)
 
+    def nonces(self, names: Sequence[bytes]) -> dict[object, object]:
+        """Return the nonces of the rows of these names, of those that are there: another each time a row is set."""
+        found: dict[object, object] = {}
+        for begin in range(0, len(names), ASKED_AT_ONCE):
+            some = names[begin : begin + ASKED_AT_ONCE]
+            query = (
+                f"SELECT name, substr(sealed, 1, {NONCE_BYTES}) FROM rows WHERE name IN ({','.join('?' * len(some))})"
+            )
+            found.update((name, nonce) for name, nonce in self._database.each(query, *some))
+        return found
+
     def _opened(self, name: bytes, sealed: object, table: str) -> bytes:
         if not isinstance(sealed, bytes):
             raise DamagedStoreError(f"Row {name.hex()} of {table} holds something else than bytes; run `hhd check`.")
@@ -226,7 +237,7 @@ class Rows:
         """Add `value` to the end of a log, return its position; durable when the transaction is."""
         with self._database.transaction():
             position = self.length(table, scope)
-            self.put(table, scope, _number(position), value)
+            self.put(table, scope, position_key(position), value)
             self._lengths[table, scope] = position + 1
             self.keep_ledger(scope, {**self.ledger(scope), table: position + 1})
             return position
@@ -248,20 +259,20 @@ class Rows:
 
     def log(self, table: str, scope: bytes, start: int = 0) -> Iterator[bytes]:
         """Yield the values of a log from position `start` on."""
-        while (value := self.get(table, scope, _number(start))) is not None:
+        while (value := self.get(table, scope, position_key(start))) is not None:
             yield value
             start += 1
 
     def at(self, table: str, scope: bytes, position: int) -> bytes | None:
         """Return the value at `position` of a log, None past its end."""
-        return self.get(table, scope, _number(position))
+        return self.get(table, scope, position_key(position))
 
     def put_at(self, table: str, scope: bytes, position: int, value: bytes, *, twice: bool = False) -> None:
         """Set the value at `position` of a log; at its end, as the ledger has it, this adds a row."""
         with self._database.transaction():
             ledger = self.ledger(scope)
             assert 0 <= position <= ledger.get(table, 0)
-            (self.put_twice if twice else self.put)(table, scope, _number(position), value)
+            (self.put_twice if twice else self.put)(table, scope, position_key(position), value)
             if position == ledger.get(table, 0):
                 self.keep_ledger(scope, {**ledger, table: position + 1})
 
@@ -270,20 +281,20 @@ class Rows:
         with self._database.transaction():
             ledger = self.ledger(scope)
             for position in range(length, min(ledger.get(table, 0), length + self._count())):
-                self.delete_both(table, scope, _number(position))
+                self.delete_both(table, scope, position_key(position))
             self._lengths.pop((table, scope), None)
             self.keep_ledger(scope, {**ledger, table: min(length, ledger.get(table, 0))})
 
     def either_at(self, table: str, scope: bytes, position: int) -> bytes | None:
         """Return the value at `position` of a log that was set twice, as long as one copy is whole."""
-        return self.get_either(table, scope, _number(position))
+        return self.get_either(table, scope, position_key(position))
 
     def remove_log(self, table: str, scope: bytes) -> int:
         """Remove a whole log, or listing, and return how many rows it had."""
         with self._database.transaction():
             count = self.length(table, scope)
             for position in range(count):
-                self.delete(table, scope, _number(position))
+                self.delete(table, scope, position_key(position))
             self._lengths.pop((table, scope), None)
             ledger = self.ledger(scope)
             if ledger.pop(table, None) is not None:
@@ -313,7 +324,7 @@ class Rows:
                     continue
             if len(kept) < length:
                 for position in range(possible):
-                    self.delete(table, scope, _number(position))
+                    self.delete(table, scope, position_key(position))
                 self._lengths.pop((table, scope), None)
                 self.keep_ledger(scope, {**self.ledger(scope), table: 0})
                 for value in kept:
@@ -339,7 +350,7 @@ class Rows:
             if block is None or len(block) >= BLOCK_ENTRIES * ENTRY_BYTES:
                 self.append(table, scope, entry)
             else:
-                self.put(table, scope, _number(last), block + entry)
+                self.put(table, scope, position_key(last), block + entry)
 
     def listing(self, table: str, scope: bytes) -> list[bytes]:
         """Return the entries of a listing, oldest first."""
@@ -373,7 +384,7 @@ class Rows:
         return row[0]
 
     def _has(self, table: str, scope: bytes, position: int) -> bool:
-        name = self.name(table, scope, _number(position))
+        name = self.name(table, scope, position_key(position))
         if (here := self._now()) and name in here:
             return here[name] is not None
         found = self._database.first("SELECT 1 FROM rows WHERE name=?", name) is not None
@@ -395,7 +406,8 @@ def decoded(raw: bytes, what: str) -> Value:
         raise DamagedStoreError(f"The {what} is not in the form it was written in: {error}.") from error
 
 
-def _number(position: int) -> bytes:
+def position_key(position: int) -> bytes:
+    """Return the key of the row at a position of a log."""
     return position.to_bytes(8, "big")
 
 

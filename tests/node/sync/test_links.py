@@ -22,6 +22,7 @@ from hhd.node.sync import syncing
 from hhd.node.sync.answered import ANSWERED_MS
 from hhd.node.sync.out import Out
 from hhd.node.sync.syncing import Syncing
+from hhd.store.errors import BusyError
 from hhd.transports.link import Channel, Link, LinkError, Why
 from hhd_protocol.holding import Clocks
 from hhd_protocol.ids import DeviceId, Incarnation, SessionId, StatementId
@@ -316,6 +317,41 @@ def test_a_link_that_began_while_the_store_could_not_be_read_is_told_of_when_it_
         while not wire.said:
             await asyncio.sleep(0.001)
         assert len(tries) == 3 and isinstance(wire.said[0], Hello)
+        wire.ended.set()
+        await lives
+        running.cancel()
+        await asyncio.gather(running, return_exceptions=True)
+
+    asyncio.run(asyncio.wait_for(live(), 60))
+
+
+def test_content_that_could_not_be_read_is_tried_again_in_the_next_turn_and_nothing_is_looked_for_where_none_waits(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    part, _ = laptop(tmp_path)
+    wire, busy = Wire(), [True]
+
+    def next_part(peer: DeviceId) -> bytes | None:
+        if busy[0]:
+            raise BusyError("Another process is writing.")
+        return None
+
+    monkeypatch.setattr(part._engine, "next_part", next_part)
+
+    async def live() -> None:
+        running = asyncio.create_task(part.run())
+        await part._ready.wait()
+        lives = asyncio.ensure_future(wire.lives(part._attend))
+        while not wire.said:
+            await asyncio.sleep(0.001)
+        way = part._links.current(wire.peer)
+        assert way is not None
+        assert await part._next_parts(way) == [] and way.content_waits
+        busy[0] = False
+        part._stir.set()
+        while way.content_waits:  # Let go of in a turn.
+            await asyncio.sleep(0.001)
+        assert await part._next_parts(way) == [] and not way.content_waits
         wire.ended.set()
         await lives
         running.cancel()

@@ -54,8 +54,8 @@ log = logging.getLogger(__name__)
 
 NOTED_IN_TURN = 8
 """How often one after the other it is written down what was learnt of some sessions."""
-LOOKED_AT_ONCE = 100
-"""Sessions: a step that comes meanwhile waits some milliseconds for them, however many there are."""
+LOOKED_AT_ONCE = 25
+"""Sessions: a step that comes meanwhile waits 5 ms for them, however many there are, and once they were looked at 1."""
 
 
 class Screen(Protocol):

@@ -21,7 +21,7 @@ from hhd_protocol.sync import Sync
 from hhd_protocol.sync.events import Acknowledged
 from hhd_protocol.sync.messages import Ask, Message
 
-SEVERAL = 32
+SEVERAL = 8
 """Sessions that are written down at once: their store is not held longer than a step may wait."""
 DIGEST_BYTES = 8
 """Of a digest are kept: whether a session is still as it was, on one's own devices, and nothing rests on it."""

@@ -10,7 +10,7 @@ from collections import OrderedDict
 from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, field
 
-from hhd.store.arrived import Level
+from hhd.store.arrived import Level, Mark
 from hhd.store.errors import DamagedStoreError, MissingError
 from hhd.store.store import Store
 from hhd_protocol.bodies import CheckpointBody
@@ -39,8 +39,10 @@ class Index:
     def __init__(self) -> None:
         self._seen: OrderedDict[SessionId, Seen] = OrderedDict()
         self.revisions: dict[SessionId, bytes] = {}
-        self._known: dict[SessionId, int] = {}
-        """How many statements were there when a session was last told of."""
+        self._listed: frozenset[SessionId] = frozenset()
+        """Sessions that were here when all were last asked for."""
+        self._marks: dict[SessionId, tuple[bytes, Mark]] = {}
+        """Of each revision, by what it is seen that nobody has written to its session since."""
         self._dirty: dict[SessionId, Level] = {}
         self.digests: dict[SessionId, bytes] = {}
 
@@ -63,20 +65,34 @@ class Index:
 
     def all(self, store: Store) -> list[SessionId]:
         """Return the sessions that are here, or were when they were last looked at."""
-        return list(dict.fromkeys((*self.digests, *store.sessions(), *store.statements.removed())))
+        listed = [*store.sessions(), *store.statements.removed()]
+        self._listed = frozenset(listed)
+        return list(dict.fromkeys((*self.digests, *listed)))
 
     def changed(self, store: Store, among: Iterable[SessionId]) -> list[SessionId]:
-        """Return the sessions that are otherwise than when they were last looked at, or gone."""
-        found = []
+        """Return the sessions that are otherwise than when they were last looked at, or gone; `among`: of `all`."""
+        among, found = list(among), []
         with store.snapshot():  # One reading, instead of a lock of the file for each row of each session.
-            now = {*store.sessions(), *store.statements.removed()}
-            for session in among:
+            as_marked = self._as_marked(store, among)
+            rest = [session for session in among if session not in as_marked]
+            for session in rest:
                 try:
-                    if session not in now or self.revisions.get(session) != store.arrived.revision(session):
+                    if session not in self._listed or self.revisions.get(session) != store.arrived.revision(session):
                         found.append(session)
+                    else:
+                        self._marks[session] = self.revisions[session], store.arrived.mark(session)
                 except DamagedStoreError:
                     continue
         return found
+
+    def _as_marked(self, store: Store, among: Iterable[SessionId]) -> set[SessionId]:
+        """Return those of which nothing was written since they were what they were last told as."""
+        marked = {one: self._marks[one] for one in among if one in self._marks}
+        now = {one: mark for one, (revision, mark) in marked.items() if self.revisions.get(one) == revision}
+        try:
+            return store.arrived.as_marked(now)
+        except DamagedStoreError:  # It is found which of them it is.
+            return set()
 
     def seen(self, store: Store, session: SessionId) -> Seen:
         """Return a session with all its statements, read if it has to be; empty where there is none."""
@@ -177,6 +193,7 @@ class Index:
         self._dirty.pop(session, None)
         self.digests.pop(session, None)
         self.revisions.pop(session, None)
+        self._marks.pop(session, None)
 
     def reread(self, session: SessionId) -> None:
         """What is held of a session is not what is here: read it when it is asked for."""

@@ -11,10 +11,12 @@ from __future__ import annotations
 
 import asyncio
 import contextlib
+import gc
 import logging
 import time
 from collections import Counter
 from collections.abc import Callable, Iterator, Sequence
+from dataclasses import dataclass, field
 from functools import partial
 
 from hhd.base.errors import UserError
@@ -99,7 +101,7 @@ class Syncing:
         self._ready = asyncio.Event()
         self._attended = asyncio.Event()
         """Set when a link is attended to, and another one in its place."""
-        self._news = asyncio.Condition()
+        self._awaited: set[_Awaited] = set()
         self.paused = ""
         """Why no content is taken, where its person said so."""
         self._seen_ms: dict[DeviceId, int] = {}
@@ -176,6 +178,7 @@ class Syncing:
         while True:
             try:
                 self._carry(*await self._lane.do(lambda: self._stamped(self._engine.open)))
+                gc.freeze()  # What is known of thousands of sessions stays: looking through it takes 50 ms at a time.
                 self._ready.set()
                 self.trouble = ""
                 return
@@ -358,8 +361,9 @@ class Syncing:
 
         try:
             parts = await self._lane.do(read)
-        except UserError as error:  # The peer asks again, or another one.
+        except UserError as error:  # It is tried again; the peer may ask another one meanwhile.
             log.warning("content could not be read: %s", error)
+            way.let_go(at_once=False)
             return []
         if parts:
             self._worked = time.monotonic()
@@ -406,11 +410,14 @@ class Syncing:
             pass  # As below.
         return self._acted(acting)
 
-    def _stamped(self, act: Callable[[], Out]) -> tuple[Out, Stamp[Way]]:
+    def _stamped(self, act: Callable[[], Out]) -> _Turn:
         out = act()
-        return out, self._links.stamp()
+        news = out.acknowledged | out.changed
+        waiting = [one for one in list(self._awaited) if one.is_told and one.session in news]
+        level = [one.level for one in waiting if self._engine.fresh(one.session, one.device)]
+        return out, self._links.stamp(), level
 
-    def _acted(self, acting: asyncio.Future[tuple[Out, Stamp[Way]]]) -> bool:
+    def _acted(self, acting: asyncio.Future[_Turn]) -> bool:
         if acting.cancelled():
             return False  # The daemon ends.
         error = acting.exception()
@@ -423,9 +430,9 @@ class Syncing:
             self._wishes.told = False
             for hear in self.wished:
                 hear()
-        out, stamp = acting.result()
+        out, stamp, level = acting.result()
         self._note_trouble(out.trouble)
-        self._carry(out, stamp)
+        self._carry(out, stamp, level)
         return True
 
     def _note_trouble(self, why: str) -> None:
@@ -433,7 +440,7 @@ class Syncing:
         if why:
             log.warning("something was not synced: %s", why)
 
-    def _carry(self, out: Out, stamp: Stamp[Way]) -> None:
+    def _carry(self, out: Out, stamp: Stamp[Way], level: Sequence[asyncio.Event] = ()) -> None:
         """Do what comes of a turn of the engine: on the links that it knew then, and as of the wake that it knew."""
         for peer, raw in out.messages:
             if (way := self._links.over(peer, stamp)) is not None:
@@ -441,8 +448,8 @@ class Syncing:
                 way.stir.set()
         for peer in out.content:
             way = self._links.over(peer, stamp)
-            if way is not None and (peer in self._waited_for or not self._coalescing()):
-                way.content.set()
+            if way is not None:
+                way.let_go(at_once=peer in self._waited_for or not self._coalescing())
         for peer, why in out.cuts:
             log.warning("the link to device %s is cut: %s", device_text(peer), why)
             if (way := self._links.over(peer, stamp)) is not None:
@@ -456,12 +463,8 @@ class Syncing:
             self._workers.looked_again(session)
             for hear in self.fenced:
                 hear(session)
-        if out.acknowledged or out.changed:
-            asyncio.get_running_loop().create_task(self._tell())
-
-    async def _tell(self) -> None:
-        async with self._news:
-            self._news.notify_all()
+        for event in level:
+            event.set()
 
     def _coalescing(self) -> bool:
         return bool(self._frugal())
@@ -473,7 +476,7 @@ class Syncing:
         for way in self._links.all().values():
             if not frugal or time.monotonic() - way.since > COALESCE_SECONDS:
                 way.since = time.monotonic()
-                way.content.set()
+                way.let_go_what_waits()
 
     def _say_around(self) -> None:
         self.answered.say(filter(self._members.is_full, self._links.all()))
@@ -493,22 +496,32 @@ class Syncing:
 
         `deadline`: of the loop's clock; raises TimeoutError after it.
         """
+        fresh, waits = False, _Awaited(session=session, device=device)
+        self._awaited.add(waits)
         self._waited_for[device] += 1  # Who moves a session does not wait for content to go together.
+
+        def tell() -> Out:
+            nonlocal fresh
+            out = self._engine.noticed(session)
+            fresh, waits.is_told = self._engine.fresh(session, device), True
+            return out
+
         try:
-            await self._wait_synced(session, device, deadline)
+            async with asyncio.timeout_at(deadline):
+                await self._ready.wait()
+                if (way := self._links.current(device)) is not None:
+                    way.let_go_what_waits()
+                self._pacing.asked(session)
+                await self.act(tell)
+                while not fresh:
+                    with contextlib.suppress(TimeoutError):
+                        async with asyncio.timeout(1.0):
+                            await waits.level.wait()
+                    fresh = waits.level.is_set() or await self.fresh(session, device)
         finally:
+            self._awaited.discard(waits)
             self._waited_for[device] -= 1
             self._waited_for += Counter()  # Without those that nobody waits for.
-
-    async def _wait_synced(self, session: SessionId, device: DeviceId, deadline: float | None) -> None:
-        async with asyncio.timeout_at(deadline):
-            if (way := self._links.current(device)) is not None:
-                way.content.set()
-            await self.act(lambda: self._engine.noticed(session))
-            while not await self.fresh(session, device):
-                with contextlib.suppress(TimeoutError):
-                    async with asyncio.timeout(1.0), self._news:
-                        await self._news.wait()
 
     def linked(self) -> frozenset[DeviceId]:
         """Return the devices that there is a link to for syncing."""
@@ -518,6 +531,20 @@ class Syncing:
         """Return by device the newest checkpoint of a session that it has, content and all, as far as it said."""
         await self._ready.wait()
         return await self._lane.do(lambda: self._engine.acknowledged(session))
+
+
+@dataclass(eq=False, kw_only=True)
+class _Awaited:
+    """Somebody waits for a device to have all of a session: what was level before others were told is another state."""
+
+    session: SessionId
+    device: DeviceId
+    is_told: bool = False
+    level: asyncio.Event = field(default_factory=asyncio.Event)
+
+
+_Turn = tuple[Out, Stamp[Way], list[asyncio.Event]]
+"""What comes of a turn of the engine: with the links that it knew then, and what is set of what somebody waits for."""
 
 
 def _here_already(channel: Channel, most: int, bytes_most: int) -> Iterator[bytes]:

@@ -21,6 +21,19 @@ class Way:
     content: asyncio.Event = field(default_factory=asyncio.Event)
     since: float = field(default_factory=time.monotonic)
     heard: float = field(default_factory=time.monotonic)
+    content_waits: bool = False
+    """Whether there is content to send that is to go together with what comes."""
+
+    def let_go(self, *, at_once: bool) -> None:
+        """There is content to send: now, or once what waits is let go."""
+        self.content_waits = not at_once
+        if at_once:
+            self.content.set()
+
+    def let_go_what_waits(self) -> None:
+        """Send the content that waits, if there is any."""
+        if self.content_waits:
+            self.let_go(at_once=True)
 
     async def say(self, channel: Channel) -> None:
         """Send messages as they come, until the link ends; raises LinkError."""

@@ -1,0 +1,73 @@
+"""What others wrote is found, and what nobody wrote to costs a look next to nothing."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from pathlib import Path
+
+import pytest
+from tests.node.sync.wired import Person, Work, person
+from tests.store.conftest import Memory
+
+from hhd.store.arrived import Arrived
+from hhd_protocol.ids import SessionId
+
+COUNT = 6
+
+
+def looks(alice: Person) -> list[SessionId]:
+    """What the laptop's sync finds changed."""
+    engine = alice["laptop"].engine
+    return engine._held.index.changed(engine.store, engine._held.index.all(engine.store))
+
+
+@pytest.fixture
+def counted(monkeypatch: pytest.MonkeyPatch) -> list[SessionId]:
+    """The sessions whose revisions were read."""
+    read: list[SessionId] = []
+    revision = Arrived.revision
+
+    def reads(self: Arrived, session: SessionId) -> bytes:
+        read.append(session)
+        return revision(self, session)
+
+    monkeypatch.setattr(Arrived, "revision", reads)
+    return read
+
+
+def writes(alice: Person, session: SessionId) -> None:
+    """A process of the laptop adds to a session, without a word."""
+    Work(alice, "laptop", session, Memory(5)).step(tell=False)
+
+
+def removes(alice: Person, session: SessionId) -> None:
+    """A person removes it there."""
+    store = alice["laptop"].store
+    with store.advance(session):
+        store.remove_session(session)
+
+
+def looked_again(alice: Person, session: SessionId) -> None:
+    """What was found of it was told to nobody."""
+    alice["laptop"].engine._held.index.look_again(session)
+
+
+@pytest.mark.parametrize("happens", [writes, removes, looked_again])
+def test_a_look_reads_only_what_was_written_to_since_the_last_and_finds_that(
+    tmp_path: Path, counted: list[SessionId], happens: Callable[[Person, SessionId], None]
+) -> None:
+    with person(tmp_path, "laptop") as alice:
+        made = [alice.create("laptop", str(number)) for number in range(COUNT)]
+        for session in made[:3]:
+            Work(alice, "laptop", session, Memory(5)).step(tell=False)
+        alice["laptop"].engine.looked()
+        assert looks(alice) == [] and set(counted) >= set(made), "each of them is looked at once"
+        counted.clear()
+        assert looks(alice) == [] and counted == []
+        for number in (1, 4):
+            happens(alice, made[number])
+        assert set(looks(alice)) == {made[1], made[4]} and set(counted) <= {made[1], made[4]}
+        alice["laptop"].engine.looked()
+        assert looks(alice) == []
+        counted.clear()
+        assert looks(alice) == [] and counted == []
