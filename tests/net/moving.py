@@ -48,6 +48,10 @@ PAUSE = 0.1
 """Between two looks into the stores: daemons at work are not to be held up by who watches."""
 
 
+class NobodyListens(AssertionError):
+    """No daemon is there to be asked."""
+
+
 @dataclass(eq=False)
 class Move:
     """One wish that a session goes to the other device; `transfer`: "" until the daemon has taken it up."""
@@ -204,9 +208,9 @@ class Fleet:
     @contextlib.contextmanager
     def connected(self, host: Host) -> Iterator[client.Connection]:
         path = address.said(host.folder / "data")
-        assert path is not None
-        link = client.connect(path, hhd=RELEASE)
-        assert link is not None, f"no daemon listens on {host.name}: {host.log()}"
+        link = None if path is None else client.connect(path, hhd=RELEASE)
+        if link is None:
+            raise NobodyListens(f"no daemon listens on {host.name}: {host.log()}")
         with link:
             yield link
 
@@ -299,7 +303,7 @@ class Fleet:
                 given = {"name": move.session.hex(), "to": move.target.name}
                 for step in Asking(link).stream("transfer", Moved, **given):
                     move.steps.append(step)
-        except UserError as error:
+        except (UserError, NobodyListens) as error:  # The latter: it was struck before it could be asked.
             move.error = str(error)
 
     def look(self) -> None:
