@@ -120,8 +120,9 @@ class Devices:
             return session in opened.sessions() and Doors(opened, me, session).may_append() is None
 
     def heads(self, host: Host, session: SessionId) -> frozenset[StatementId]:
-        with at(host) as me, store.opened(me) as opened:
-            return frozenset(sessions.view(opened, me, session).heads)
+        """Its heads there, none while nothing of it came."""
+        with at(host) as me, store.opened(me) as opened, opened.snapshot():
+            return frozenset(sessions.view(opened, me, session).heads if session in opened.sessions() else ())
 
     def transcript(self, host: Host, session: SessionId) -> bytes:
         """What it said, without what its machine was found to be like: that differs with whose terminal began it."""

@@ -180,6 +180,8 @@ class Person(Devices):
     def read(self, host: Host, session: SessionId) -> tuple[str, frozenset[StatementId]]:
         """Whom this device names as the owner, and the heads that it knows."""
         with at(host) as me, store.opened(me) as opened, opened.snapshot():
+            if session not in opened.sessions():
+                return "", frozenset()
             view = sessions.view(opened, me, session)
         return "" if view.owner is None else device_text(view.owner), frozenset(view.heads)
 

@@ -354,10 +354,10 @@ def test_a_running_effect_is_waited_for_and_past_the_deadline_it_goes_on_here(
             site = home.sites["laptop"]
             site.runs.add(asking)
             site.effect_ends.clear()
-            waiting = asyncio.create_task(site.transfer(asking, "desktop", deadline_ms=60_000))
+            waiting = asyncio.create_task(site.transfer(asking, "desktop", deadline_ms=900_000))
             await until(lambda: site.soft == [True])
             (going,) = site.handoffs.turns.goings.values()
-            assert 50 < going.until - time.monotonic() <= 60
+            assert 100 < going.until - time.monotonic() <= 900
             going.until = time.monotonic()
             moved = await waiting
             assert moved[-1].status == 4 and "time was over" in moved[-1].sentence
