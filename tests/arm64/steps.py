@@ -1,15 +1,22 @@
 """Runs steps for a test, in this process, whatever processor it is: `python -m tests.arm64.steps FILE`.
 
-FILE holds a pickled list of jobs, made by the test itself; the answers go to FILE.out.
+FILE holds a pickled list of jobs, made by the test itself; the answers go to FILE.out. A module is loaded once, and
+compiled in this process: to start another one takes seconds on an emulated processor, and that the compiler is one of
+its own there, too, is tried by the capsules that go there.
 """
 
 from __future__ import annotations
 
+import ctypes
+import functools
 import pickle
 import sys
 from dataclasses import dataclass
 from pathlib import Path
 
+from hhd.runtime import compiled
+from hhd.runtime import wasmtime_c as c
+from hhd.runtime.engine import engine
 from hhd.runtime.guest import Guest
 from hhd.runtime.module import Module
 from hhd.runtime.outcomes import Outcome, Slice
@@ -38,9 +45,21 @@ class Done:
     checks: int
 
 
+@functools.cache
+def _loaded(wasm: bytes) -> Module:
+    return Module.load(wasm)
+
+
+def _compiled_here(wasm: bytes) -> bytes:
+    module, vec = ctypes.c_void_p(), c.Vec()
+    c.check(c.lib.wasmtime_module_new(engine(), wasm, len(wasm), module))
+    c.check(c.lib.wasmtime_module_serialize(module, vec))
+    return bytes((ctypes.c_char * vec.size).from_address(vec.address or 0))
+
+
 def do(job: Job) -> Done:
     """Run one step."""
-    module = Module.load(job.wasm)
+    module = _loaded(job.wasm)
     if job.snapshot is None:
         guest = Guest.start(module, args=job.args)
     else:
@@ -55,5 +74,6 @@ def do(job: Job) -> Done:
 if __name__ == "__main__":
     from tests.arm64 import steps  # so that what is pickled has the module's name, not __main__
 
+    compiled._compile_apart = _compiled_here
     file = Path(sys.argv[1])
     file.with_suffix(".out").write_bytes(pickle.dumps([steps.do(job) for job in pickle.loads(file.read_bytes())]))

@@ -38,7 +38,7 @@ def on_arm64(jobs: list[steps.Job], folder: Path) -> list[steps.Done]:
     file = folder / "jobs"
     file.write_bytes(pickle.dumps(jobs))
     command = root.python("-m", "tests.arm64.steps", str(file))
-    done = subprocess.run(command, env=root.environment(), capture_output=True, text=True, timeout=300)
+    done = subprocess.run(command, env=root.environment(), capture_output=True, text=True, timeout=1200)
     assert done.returncode == 0, done.stderr[-2000:]
     return pickle.loads(file.with_suffix(".out").read_bytes())  # type: ignore[no-any-return]
 

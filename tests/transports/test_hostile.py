@@ -731,7 +731,9 @@ def test_thousands_of_connections_cost_little_memory_and_leave_nothing_behind() 
         await flood(client, 6000)
         (await client.ask()).cut("asked")
         assert _memory(other.pid or 0) - before <= 8 * 1024
-        assert len(os.listdir(f"/proc/{other.pid}/fd")) <= 100
+        async with asyncio.timeout(240):  # Of the last ones it may not have heard yet that they went.
+            while len(os.listdir(f"/proc/{other.pid}/fd")) > 100:
+                await asyncio.sleep(0.05)
 
     try:
         run(work())
