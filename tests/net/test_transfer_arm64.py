@@ -28,7 +28,7 @@ from hhd.base.errors import UserError
 
 pytestmark = [pytest.mark.long, pytest.mark.arm64, pytest.mark.netns, needs_agent]
 
-SECONDS = 300.0
+SECONDS = 900.0
 """An emulated daemon starts in some ten seconds of processor time."""
 CONFIG = '[model]\nname = "claude-test"\nallow_plain_http = true\n[policy]\nallow = []\n'
 TEST = message(call("bash", command="echo x >> runs; echo all tests pass"), reason="tool_use")
