@@ -25,7 +25,7 @@ def killed(
     model = script(tmp_path / "s.jsonl", replies)
     words = [sys.executable, "-m", "tests.e2e.killer", str(tmp_path / "lab"), model, str(first), str(last), kind, kept]
     done = subprocess.run(
-        words, env=device.environ, cwd=Path(__file__).parents[2], capture_output=True, text=True, timeout=600
+        words, env=device.environ, cwd=Path(__file__).parents[2], capture_output=True, text=True, timeout=1800
     )
     assert done.returncode == 0, done.stderr
     found: list[dict[str, Any]] = json.loads(done.stdout)
