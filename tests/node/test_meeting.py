@@ -16,6 +16,7 @@ from hhd.node.answers.pairing import PairingStep
 from hhd.node.dialling import Place
 from hhd.node.meeting import Meeting
 from hhd.node.pairing import Question
+from hhd.transports import sockets
 from hhd.transports.link import LinkError, Why
 from hhd_protocol.ids import DeviceId
 from hhd_protocol.statements import Role
@@ -62,7 +63,7 @@ def test_a_name_whose_second_address_is_of_this_device_is_not_dialled(monkeypatc
         async def found(host: str, port: int) -> list[Any]:
             return [(socket.AF_INET, 0, 0, "", (one, 0)) for one in ("192.0.2.1", "127.0.0.1")]
 
-        monkeypatch.setattr(asyncio.get_running_loop(), "getaddrinfo", found)
+        monkeypatch.setattr(sockets, "found", found)
         assert await meeting._is_here(Place("two.example", 4711))
         assert not await meeting._is_here(Place("two.example", 4712))
 

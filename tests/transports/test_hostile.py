@@ -12,8 +12,10 @@ import os
 import re
 import socket
 import ssl
+import threading
 import types
 from collections.abc import AsyncIterator, Awaitable, Callable
+from concurrent.futures import ThreadPoolExecutor
 from contextlib import asynccontextmanager
 from dataclasses import dataclass, field
 from multiprocessing.connection import Connection
@@ -649,6 +651,38 @@ def test_where_nobody_listens_or_is_known_nobody_is_reached() -> None:
                 assert str(caught.value) == f"127.0.0.1:{port} cannot be reached: Connection refused."
 
     run(work())
+
+
+def test_names_that_nobody_looks_up_keep_neither_other_dials_nor_the_end_waiting(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    real, answers, asked = socket.getaddrinfo, threading.Event(), list[str]()
+
+    def silent(host: str, *given: object, **more: object) -> object:
+        if host.endswith(".example"):
+            if not more.get("flags"):  # Else it is only asked whether it is a number.
+                asked.append(host)
+                answers.wait(120)
+            raise socket.gaierror("no such name")
+        return real(host, *given, **more)  # type: ignore[arg-type]
+
+    async def test(desktop: Served) -> None:
+        asyncio.get_running_loop().set_default_executor(ThreadPoolExecutor(2))
+        laptop = transport("laptop", Trust({desktop.desktop.me}))
+        dials = [asyncio.ensure_future(laptop.dial(f"silent{at}.example", 1, None)) for at in range(4)]
+        while len(asked) < len(dials):
+            await asyncio.sleep(0.001)
+        assert await (await desktop.ask()).answers(10)
+        for one in dials:
+            one.cancel()
+
+    monkeypatch.setattr(socket, "getaddrinfo", silent)
+    try:
+        on_served(test)
+        waiting = [one.name for one in threading.enumerate() if one.name.startswith("looks up silent")]
+        assert len(waiting) == 4, "the end did not wait for them"
+    finally:
+        answers.set()
 
 
 def test_a_listener_that_has_no_more_descriptors_goes_on_when_it_has() -> None:

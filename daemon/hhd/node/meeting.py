@@ -22,6 +22,7 @@ from hhd.node.dialling import STAGGER_SECONDS, Place
 from hhd.node.pairing import Done, Pairing, Question, parsed
 from hhd.node.peers import Peers
 from hhd.node.service import Verb
+from hhd.transports import sockets
 from hhd.transports.link import PAIR, Channel, Link, LinkError, Why
 from hhd_protocol.crypto import device_text
 from hhd_protocol.statements import Role
@@ -189,7 +190,7 @@ class Meeting:
         if place.port != await self._peers.listening():
             return False
         try:
-            found = await asyncio.get_running_loop().getaddrinfo(place.host, 0)
+            found = await sockets.found(place.host, 0)
         except (OSError, UnicodeError):
             return False  # Who dials it is told.
         for family, _, _, _, address in found:

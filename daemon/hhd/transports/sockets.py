@@ -2,10 +2,15 @@
 
 from __future__ import annotations
 
+import asyncio
 import contextlib
 import errno
+import functools
 import socket
 import sys
+import threading
+from collections.abc import Callable
+from typing import Any
 
 from hhd.base.errors import RefusedError
 
@@ -27,8 +32,39 @@ _NOT_SENT_LOW_WATER = {"linux": 25, "darwin": 0x201}.get(sys.platform)
 _MEASURED_SECONDS = 0.05
 """How long a rate is measured."""
 
+Info = tuple[Any, Any, int, str, tuple[Any, ...]]
+"""One address, as `socket.getaddrinfo` gives it."""
+
 _SAME_PORT_TRIES = 16
 """A port that is free for IPv6 is seldom taken for IPv4."""
+
+
+async def found(host: str, port: int) -> list[Info]:
+    """Return what `socket.getaddrinfo` says of `host` for TCP; raises OSError, UnicodeError.
+
+    A name is looked up in a thread of its own: where its server is silent that takes half a minute, in which neither
+    who dials plain addresses, nor a daemon that ends, should wait for it.
+    """
+    with contextlib.suppress(OSError):
+        return socket.getaddrinfo(host, port, type=socket.SOCK_STREAM, flags=socket.AI_NUMERICHOST)
+    loop = asyncio.get_running_loop()
+    answer: asyncio.Future[list[Info]] = loop.create_future()
+
+    def tell(act: Callable[[], None]) -> None:
+        if not answer.done():
+            act()
+
+    def look_up() -> None:
+        try:
+            infos = socket.getaddrinfo(host, port, type=socket.SOCK_STREAM)
+            act = functools.partial(answer.set_result, infos)
+        except (OSError, UnicodeError) as error:
+            act = functools.partial(answer.set_exception, error)
+        with contextlib.suppress(RuntimeError):  # Nobody waits any more: the loop is closed.
+            loop.call_soon_threadsafe(tell, act)
+
+    threading.Thread(target=look_up, name=f"looks up {host}", daemon=True).start()
+    return await answer
 
 
 def set_up(own: socket.socket) -> None:

@@ -106,11 +106,10 @@ class TcpTransport:
 
     async def dial(self, host: str, port: int, peer: DeviceId | None) -> StreamLink:
         """See `Transport.dial`; tries each address that `host` has."""
-        loop = asyncio.get_running_loop()
         self._dials += 1
         dials = self._dials
         try:
-            infos = await loop.getaddrinfo(host, port, type=socket.SOCK_STREAM)
+            infos = await sockets.found(host, port)
         except (OSError, UnicodeError) as error:
             raise LinkError(Why.UNREACHABLE, f"{host} is no address that is known here.") from error
         failure = LinkError(Why.UNREACHABLE, f"{host} has no address.")
