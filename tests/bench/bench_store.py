@@ -21,7 +21,7 @@ from pathlib import Path
 import zstandard
 from tests.bench.harness import percentile, report, timed
 
-from hhd.store import database
+from hhd.store import layout
 from hhd.store.check import Check
 from hhd.store.line import Line
 from hhd.store.store import Limits, Store
@@ -86,13 +86,13 @@ class Guest:
 def made(synchronous: str = "OFF") -> Iterator[Store]:
     """A fresh store with one session."""
     folder = Path(tempfile.mkdtemp(prefix="hhd-bench-"))
-    before, database.SYNCHRONOUS = database.SYNCHRONOUS, synchronous
+    before, layout.SYNCHRONOUS = layout.SYNCHRONOUS, synchronous
     try:
         with Store.open(folder, seed=SEED, limits=Limits(free_bytes_min=0)) as store:
             store.create_session(SESSION)
             yield store
     finally:
-        database.SYNCHRONOUS = before
+        layout.SYNCHRONOUS = before
         shutil.rmtree(folder)
 
 
@@ -196,7 +196,7 @@ def sizes() -> None:
                     line.checkpoint(snapshot=guest.snapshot(), changed=changed)
                     frames += len(squeezed(contents))
                 store.database.fold()
-                size = (store.folder / database.FILE).stat().st_size
+                size = (store.folder / layout.FILE).stat().st_size
                 report(
                     f"file of 1,000 checkpoints, 41 pages {kind}, {live} pages in use / one zstd frame for each",
                     COMMAND,

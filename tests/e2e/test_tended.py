@@ -132,7 +132,7 @@ def test_a_store_of_an_older_format_is_migrated_before_it_listens_after_a_copy(
     from hhd.base import log
     from hhd.base.notify import ServiceManager
     from hhd.node import beginning, store
-    from hhd.store import database
+    from hhd.store import layout
 
     with store.opened():
         pass
@@ -144,7 +144,7 @@ def test_a_store_of_an_older_format_is_migrated_before_it_listens_after_a_copy(
         assert opened.count == 1 and "store_migrated" in events()
         (data / "store/format").write_text((data / "store/format").read_text().replace("hhd-store 0", "hhd-store 1"))
         beginning.prepare(ServiceManager())
-        assert opened.count == 1 and database.FORMAT == 1
+        assert opened.count == 1 and layout.FORMAT == 1
     finally:
         log.to(None)
         from hhd.base import config

@@ -17,9 +17,9 @@ from tests.store.conftest import ALICE, SEED
 from tests.store.small import LIMITS
 
 from hhd.base.errors import UserError
-from hhd.store import database
+from hhd.store import layout
 from hhd.store.check import Check
-from hhd.store.database import FILE
+from hhd.store.layout import FILE
 from hhd.store.repair import repair
 from hhd.store.store import Store
 
@@ -29,7 +29,7 @@ MADE = """
 import os, shutil, sys
 from pathlib import Path
 from hhd.base import files
-from hhd.store import database
+from hhd.store import layout
 from hhd.store.line import Line
 from hhd.store.repair import repair
 from hhd.store.store import Store
@@ -38,7 +38,7 @@ from tests.store.conftest import ALICE, SEED, Memory
 from tests.store.small import LIMITS, dice
 
 folder = Path(sys.argv[1]) / "store"
-names = database.FILE, database.FILE + "-wal"
+names = layout.FILE, layout.FILE + "-wal"
 with Store.open(folder, seed=SEED, limits=LIMITS, random=dice(1)) as store:
     store.create_session(ALICE)
     Line(store, ALICE).checkpoint(snapshot=Memory(3).snapshot())
@@ -67,10 +67,10 @@ MIGRATE = (
     + """
 shutil._USE_CP_SENDFILE = False  # The recorder does not see what the kernel copies.
 mark("begun")
-database.FORMAT = 2
+layout.FORMAT = 2
 from hhd.store import note
 note.FORMAT = 2
-database.MIGRATIONS[1] = lambda connection: connection.execute("CREATE TABLE fresh(x)")
+layout.MIGRATIONS[1] = lambda connection: connection.execute("CREATE TABLE fresh(x)")
 Store.open(folder, seed=SEED, limits=LIMITS).close()
 mark("done")
 """
@@ -149,7 +149,7 @@ def of_migration(folder: Path, done: bool) -> str | None:
         kept = (folder / f"{FILE}.format-1").read_bytes() if (folder / f"{FILE}.format-1").exists() else b""
         (folder / "copy" / FILE).write_bytes(kept)
         with pytest.MonkeyPatch.context() as patch:
-            patch.setattr(database, "MIGRATIONS", {1: lambda connection: None})
+            patch.setattr(layout, "MIGRATIONS", {1: lambda connection: None})
             if said := _content(folder / "copy"):
                 return f"the copy: {said}"
     return _content(folder)
@@ -158,10 +158,10 @@ def of_migration(folder: Path, done: bool) -> str | None:
 @pytest.fixture
 def _later(monkeypatch: pytest.MonkeyPatch) -> None:
     """hhd as it may be one day."""
-    monkeypatch.setattr(database, "FORMAT", 2)
+    monkeypatch.setattr(layout, "FORMAT", 2)
     monkeypatch.setattr("hhd.store.note.FORMAT", 2)
     fresh: Callable[[sqlite3.Connection], object] = lambda connection: connection.execute("CREATE TABLE fresh(x)")  # noqa: E731
-    monkeypatch.setitem(database.MIGRATIONS, 1, fresh)
+    monkeypatch.setitem(layout.MIGRATIONS, 1, fresh)
 
 
 def own_syncs(records: Sequence[Record]) -> list[int]:

@@ -29,7 +29,7 @@ WORK = """
 import sys
 from pathlib import Path
 from hhd.identity.key import open_identity
-from hhd.store import database
+from hhd.store import layout
 from hhd.store.line import Line
 from hhd.store.store import Store
 from tests.powercut.recorder import mark
@@ -38,7 +38,7 @@ from hhd.store.captures import workspace_of
 from tests.store.small import LIMITS, captured, dice
 
 root, steps = Path(sys.argv[1]), int(sys.argv[2])
-database.SYNCHRONOUS = sys.argv[3] if len(sys.argv) > 3 else database.SYNCHRONOUS
+layout.SYNCHRONOUS = sys.argv[3] if len(sys.argv) > 3 else layout.SYNCHRONOUS
 me = open_identity(root / "identity", random=dice(1))
 mark("identity " + me.text)
 store = Store.open(root / "store", seed=me.seed, limits=LIMITS, random=dice(2))

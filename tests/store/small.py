@@ -16,7 +16,7 @@ from tests.store.conftest import ALICE, BOB, SEED, Memory, flat
 from hhd.base.errors import UserError
 from hhd.store.captures import capture_ref, workspace_of
 from hhd.store.check import Check, Report
-from hhd.store.database import FILE
+from hhd.store.layout import FILE
 from hhd.store.line import Line
 from hhd.store.repair import repair
 from hhd.store.store import Limits, Store

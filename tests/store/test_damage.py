@@ -11,8 +11,8 @@ from tests.store.conftest import ALICE, BOB, SEED
 from tests.store.small import LIMITS, Small, everything, examine, harmless, mend, small_store
 
 from hhd.store.check import Check, Report
-from hhd.store.database import FILE
 from hhd.store.errors import DamagedStoreError
+from hhd.store.layout import FILE
 from hhd.store.repair import repair
 from hhd.store.store import Store
 

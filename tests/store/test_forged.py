@@ -16,9 +16,9 @@ from tests.store.conftest import ALICE, SEED, Memory
 from tests.store.small import LIMITS, Small, everything, examine, harmless, mend, small_store
 
 from hhd.base.errors import UserError
-from hhd.store.database import FILE
 from hhd.store.errors import DamagedStoreError
 from hhd.store.families import FAMILY
+from hhd.store.layout import FILE
 from hhd.store.line import Line
 from hhd.store.modules import MODULE, MODULES
 from hhd.store.repair import repair

@@ -11,7 +11,7 @@ from pathlib import Path
 import pytest
 from tests.store.conftest import ALICE, BOB, SEED, flat
 
-from hhd.store import database
+from hhd.store import layout
 from hhd.store.check import Check
 from hhd.store.errors import DamagedStoreError, NewerStoreError
 from hhd.store.line import Line
@@ -27,7 +27,7 @@ def _copy(tmp_path: Path, number: int = 1) -> Path:
     return tmp_path / "store"
 
 
-@pytest.mark.parametrize("number", range(1, database.FORMAT + 1))
+@pytest.mark.parametrize("number", range(1, layout.FORMAT + 1))
 def test_a_store_of_each_format_reads_as_it_was_written(tmp_path: Path, number: int) -> None:
     expected = json.loads((STORES / f"format-{number}" / "expected.json").read_text())
     with Store.open(_copy(tmp_path, number), seed=SEED, limits=LIMITS) as store:
@@ -49,15 +49,15 @@ def test_a_store_of_each_format_reads_as_it_was_written(tmp_path: Path, number: 
 
 def test_an_older_store_is_migrated_after_a_copy(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     folder = _copy(tmp_path)
-    before = (folder / database.FILE).read_bytes()
-    monkeypatch.setattr(database, "FORMAT", 2)
+    before = (folder / layout.FILE).read_bytes()
+    monkeypatch.setattr(layout, "FORMAT", 2)
     monkeypatch.setattr("hhd.store.note.FORMAT", 2)
-    monkeypatch.setitem(database.MIGRATIONS, 1, lambda connection: connection.execute("CREATE TABLE fresh(x)"))
+    monkeypatch.setitem(layout.MIGRATIONS, 1, lambda connection: connection.execute("CREATE TABLE fresh(x)"))
     with Store.open(folder, seed=SEED, limits=LIMITS) as store:
         assert store.database.first("SELECT count(*) FROM fresh") == (0,)
         assert store.sessions() == [ALICE, BOB]
     assert (folder / "format").read_text().startswith("hhd-store 2 ")
-    copy = sqlite3.connect(folder / f"{database.FILE}.format-1")
+    copy = sqlite3.connect(folder / f"{layout.FILE}.format-1")
     assert copy.execute("SELECT count(*) FROM sqlite_master WHERE name='fresh'").fetchone() == (0,)
     copy.close()
     monkeypatch.undo()
@@ -68,14 +68,14 @@ def test_an_older_store_is_migrated_after_a_copy(tmp_path: Path, monkeypatch: py
 
 def test_a_migration_that_fails_changes_nothing(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     folder = _copy(tmp_path)
-    monkeypatch.setattr(database, "FORMAT", 2)
+    monkeypatch.setattr(layout, "FORMAT", 2)
     monkeypatch.setattr("hhd.store.note.FORMAT", 2)
 
     def broken(connection: sqlite3.Connection) -> None:
         connection.execute("CREATE TABLE fresh(x)")
         raise sqlite3.OperationalError("cannot")
 
-    monkeypatch.setitem(database.MIGRATIONS, 1, broken)
+    monkeypatch.setitem(layout.MIGRATIONS, 1, broken)
     with pytest.raises(DamagedStoreError):
         Store.open(folder, seed=SEED, limits=LIMITS)
     monkeypatch.undo()
@@ -89,7 +89,7 @@ def test_a_newer_store_is_refused_and_not_touched(tmp_path: Path, where: str) ->
     if where == "note":
         (folder / "format").write_text("hhd-store 99 somebody\n")
     else:
-        connection = sqlite3.connect(folder / database.FILE)
+        connection = sqlite3.connect(folder / layout.FILE)
         connection.execute("PRAGMA user_version=99")
         connection.close()
     with pytest.raises(NewerStoreError, match=r"format 99, newer .* Upgrade hhd"):

@@ -10,8 +10,8 @@ from tests.store.small import LIMITS
 
 from hhd.store import rows as rows_module
 from hhd.store.check import Check
-from hhd.store.database import ROWS
 from hhd.store.errors import DamagedStoreError
+from hhd.store.layout import ROWS
 from hhd.store.rows import ASKED_AT_ONCE
 from hhd.store.store import Store
 

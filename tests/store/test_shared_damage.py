@@ -10,8 +10,8 @@ from tests.store.conftest import ALICE, BOB, SEED, Memory
 from tests.store.small import captured
 
 from hhd.store.check import Check
-from hhd.store.database import FILE
 from hhd.store.folders import Folders
+from hhd.store.layout import FILE
 from hhd.store.line import Line
 from hhd.store.modules import MODULES
 from hhd.store.repair import repair

@@ -15,7 +15,7 @@ from tests.store.test_statements import DESKTOP, LAPTOP, create, intent, recorde
 from hhd.base.errors import UserError
 from hhd.store.check import Check, Report
 from hhd.store.checkpoints import Checkpoint, Payload
-from hhd.store.database import FILE
+from hhd.store.layout import FILE
 from hhd.store.line import Line
 from hhd.store.repair import Repaired, repair
 from hhd.store.statements import REMOVED, STATEMENT, STATEMENTS, TIP, TOMBSTONE, Statements

@@ -14,8 +14,8 @@ from hhd.base import files
 from hhd.base.errors import UserError
 from hhd.store import locks
 from hhd.store.check import Check
-from hhd.store.database import FILE, MENDED
 from hhd.store.errors import BusyError, DamagedStoreError
+from hhd.store.layout import FILE, MENDED
 from hhd.store.repair import repair
 from hhd.store.store import Store
 from hhd.store.swap import unfinished

@@ -13,8 +13,9 @@ from tests.store.conftest import ALICE, SEED, Memory
 from tests.store.small import LIMITS, dice
 
 from hhd.store.check import Check
-from hhd.store.database import FILE, LOG_BYTES, LOG_ROOM_BYTES
+from hhd.store.database import LOG_BYTES, LOG_ROOM_BYTES
 from hhd.store.errors import DamagedStoreError
+from hhd.store.layout import FILE
 from hhd.store.line import Line
 from hhd.store.repair import repair
 from hhd.store.store import Store

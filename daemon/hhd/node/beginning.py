@@ -6,7 +6,7 @@ from hhd.base import config, log
 from hhd.base.notify import ServiceManager
 from hhd.node import store
 from hhd.node.this_device import store_folder
-from hhd.store.database import FORMAT
+from hhd.store.layout import FORMAT
 from hhd.store.note import noted_format
 
 MIGRATION_SECONDS_MAX = 3600

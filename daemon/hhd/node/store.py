@@ -16,8 +16,8 @@ from hhd.base.paths import cache_folder, config_folder, data_folder
 from hhd.node.this_device import identity as identity
 from hhd.node.this_device import identity_folder as identity_folder
 from hhd.node.this_device import store_folder as store_folder
-from hhd.store.database import FILE
 from hhd.store.errors import DamagedStoreError
+from hhd.store.layout import FILE
 from hhd.store.store import Limits, Store
 
 if TYPE_CHECKING:  # What one verb needs is imported by that verb: most only open the store.

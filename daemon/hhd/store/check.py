@@ -14,10 +14,10 @@ from dataclasses import dataclass, field
 
 from hhd.store.checkpoints import Checkpoint, refs_of
 from hhd.store.closure import Closure, Head
-from hhd.store.database import FILE, OBJECTS, ROWS, SPARE, TABLES
 from hhd.store.errors import DamagedStoreError, MissingError
 from hhd.store.families import FAMILY, Family
 from hhd.store.folders import Folders
+from hhd.store.layout import FILE, OBJECTS, ROWS, SPARE, TABLES
 from hhd.store.objects import row_number, tally_name
 from hhd.store.reading import Reader, either_head
 from hhd.store.rows import NAME_BYTES

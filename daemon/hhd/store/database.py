@@ -1,9 +1,8 @@
-"""The one SQLite file: opening it, what makes a commit a promise, and its tally.
+"""The one SQLite file, open: what is read and written in it, when that is durable, its log, and its tally.
 
-WAL with `synchronous=FULL` makes one fdatasync of each commit, after which a power cut leaves it whole (`fullfsync`
-on macOS, where fsync alone stops at the drive's cache). Readers of other processes go on beside a writer. `tally`
-keeps, for each table, how many rows it has and the XOR of their names: a row that damage made unreachable is missed,
-which no check of the rows that are left could notice.
+Each commit is a promise (`layout.py` says what makes it one); readers of other processes go on beside a writer.
+`tally` keeps, for each table, how many rows it has and the XOR of their names: a row that damage made unreachable is
+missed, which no check of the rows that are left could notice.
 
 A connection must not cross a fork: SQLite would let the child's exit drop the parent's locks.
 """
@@ -12,27 +11,16 @@ from __future__ import annotations
 
 import contextlib
 import os
-import shutil
 import sqlite3
 from collections.abc import Callable, Iterator
 from contextlib import AbstractContextManager
 from pathlib import Path
 
-from hhd.base import files
 from hhd.base.errors import UserError
-from hhd.store import locks
-from hhd.store.errors import BusyError, DamagedStoreError, FullStoreError, NewerStoreError
-
-FORMAT = 1
-"""Number of the layout below; `format` beside the file repeats it for who cannot open the file."""
-
-FILE = "store.db"
-MENDED = f"{FILE}.mended"
-"""What a repair made, on its way to be that file (`swap.py`)."""
-
-SYNCHRONOUS = "FULL"
-BUSY_SECONDS = 15.0
-"""A commit takes milliseconds; only an import of a large log or `hhd gc` holds the lock for seconds."""
+from hhd.store import layout
+from hhd.store.errors import DamagedStoreError
+from hhd.store.layout import BUSY_SECONDS, FILE, MENDED, TABLES, TALLY_BYTES
+from hhd.store.sqlite_errors import translated
 
 AUTOFOLD_PAGES = 1000
 """SQLite's own default: the commit that makes the log longer than 4 MB folds it."""
@@ -42,22 +30,8 @@ LOG_BYTES = 4608 * 1024
 LOG_ROOM_BYTES = 16 * LOG_BYTES
 """Free on the disk, for the log to take its length in advance."""
 
-_TALLY_BYTES = 16
 _TALLY_MAX = 1 << 48
 """More rows than any disk has room for: a larger number is damage, and adding to it might not fit SQLite's integers."""
-_SCHEMA = (
-    "CREATE TABLE spare(name BLOB PRIMARY KEY, sealed BLOB NOT NULL) WITHOUT ROWID",
-    "CREATE TABLE tally(t INTEGER PRIMARY KEY, n INTEGER NOT NULL, x BLOB NOT NULL)",
-    "CREATE TABLE rows(name BLOB PRIMARY KEY, sealed BLOB NOT NULL) WITHOUT ROWID",
-    "CREATE TABLE objects(n INTEGER PRIMARY KEY, sealed BLOB NOT NULL)",
-)
-ROWS, OBJECTS, SPARE = 1, 2, 3
-TABLES = {ROWS: "rows", OBJECTS: "objects", SPARE: "spare"}
-"""`spare` has a second copy of those rows that everything rests on: keys. It lies in other pages of the file."""
-
-Migration = Callable[[sqlite3.Connection], None]
-MIGRATIONS: dict[int, Migration] = {}
-"""From format N to N+1; run in one transaction, after a copy of the file was made."""
 
 
 class Database:
@@ -84,12 +58,9 @@ class Database:
         for name in (FILE, f"{FILE}-wal", f"{FILE}-shm", f"{FILE}-journal"):
             (folder / name).unlink(missing_ok=True)
         with translated(folder):
-            connection = _connect(folder / FILE)
+            connection = layout.connect(folder / FILE)
             connection.execute("BEGIN IMMEDIATE")
-            for statement in _SCHEMA:
-                connection.execute(statement)
-            connection.execute(f"PRAGMA user_version={FORMAT}")
-            connection.executemany("INSERT INTO tally VALUES(?,0,?)", [(t, bytes(_TALLY_BYTES)) for t in TABLES])
+            layout.write(connection)
             connection.execute("COMMIT")
         os.chmod(folder / FILE, 0o600)
         return cls(folder, connection)  # SQLite synced the folder with its first journal.
@@ -116,19 +87,9 @@ class Database:
                 "backup, or move the folder away to begin anew."
             )
         with translated(folder):
-            connection = _connect(path, read_only=read_only)
+            connection = layout.connect(path, read_only=read_only)
         try:
-            with translated(folder):
-                number = connection.execute("PRAGMA user_version").fetchone()[0]
-            if number > FORMAT:
-                raise newer(folder, number)
-            if number < FORMAT:
-                one_at_a_time = locks.take(folder / "begin.lock", wait=True)
-                assert one_at_a_time is not None
-                with one_at_a_time, translated(folder):
-                    _migrate(folder, connection)
-            with translated(folder):
-                _insist_on_schema(connection)
+            layout.insist(folder, connection)
         except BaseException:
             connection.close()
             raise
@@ -260,6 +221,8 @@ class Database:
         nearly full it takes nothing in advance, so what does not fit any more is said where it is. So it does where
         somebody else writes now: nobody waits for this.
         """
+        import shutil  # Only here, and it takes longer to import than a store to open.
+
         path = self.folder / f"{FILE}-wal"
         with contextlib.suppress(OSError, UserError), self._not_waiting():
             if path.stat().st_size >= LOG_BYTES or shutil.disk_usage(self.folder).free < LOG_ROOM_BYTES:
@@ -343,12 +306,12 @@ class Database:
     def count(self, table: int, name: bytes, added: int) -> None:
         """Note in the tally that the row `name` was added (1) or removed (-1)."""
         n, x = self._changes.setdefault(table, [0, 0])
-        self._changes[table] = [n + added, x ^ int.from_bytes(name[:_TALLY_BYTES], "big")]
+        self._changes[table] = [n + added, x ^ int.from_bytes(name[:TALLY_BYTES], "big")]
 
     def tally(self, table: int) -> tuple[int, int]:
         """Return the number of rows that `table` should have, and the XOR of their names."""
         match self.first("SELECT n, x FROM tally WHERE t=?", table):
-            case [int(n), bytes(x)] if 0 <= n <= _TALLY_MAX and len(x) == _TALLY_BYTES:
+            case [int(n), bytes(x)] if 0 <= n <= _TALLY_MAX and len(x) == TALLY_BYTES:
                 return n, int.from_bytes(x, "big")
         raise DamagedStoreError(f"The tally of table {TABLES[table]} is damaged; run `hhd check --repair`.")
 
@@ -389,7 +352,7 @@ class Database:
         for table, (added, changed) in self._changes.items():
             n, x = self.tally(table)
             self.write(
-                "UPDATE tally SET n=?, x=? WHERE t=?", n + added, (x ^ changed).to_bytes(_TALLY_BYTES, "big"), table
+                "UPDATE tally SET n=?, x=? WHERE t=?", n + added, (x ^ changed).to_bytes(TALLY_BYTES, "big"), table
             )
 
     def _insist_on_own_process(self) -> None:
@@ -409,120 +372,3 @@ class _Transaction:
 
     def __exit__(self, kind: type[BaseException] | None, error: BaseException | None, trace: object) -> None:
         self._database.leave(failed=kind is not None)
-
-
-def newer(folder: Path, number: int) -> NewerStoreError:
-    """Return the error for a store of a format this program does not know."""
-    return NewerStoreError(
-        f"The store in {folder} has format {number}, newer than the {FORMAT} that this hhd knows; nothing was changed. "
-        "Upgrade hhd."
-    )
-
-
-@contextlib.contextmanager
-def translated(folder: Path) -> Iterator[None]:
-    """Turn what SQLite raises into our errors."""
-    try:
-        yield
-    except sqlite3.OperationalError as error:
-        extended = getattr(error, "sqlite_errorcode", 0)  # An error of the module itself has none.
-        code = extended & 0xFF
-        if code in (sqlite3.SQLITE_BUSY, sqlite3.SQLITE_LOCKED):
-            raise BusyError(
-                f"Another process is writing to the store in {folder}; nothing was changed. Try again."
-            ) from error
-        if code == sqlite3.SQLITE_FULL or (code == sqlite3.SQLITE_IOERR and _writing(extended)):
-            raise FullStoreError(
-                f"The store in {folder} could not be written: the disk is full or refuses ({error}). What was being "
-                "stored was not kept; everything before it is. Free some space, then go on."
-            ) from error
-        if code in (sqlite3.SQLITE_CORRUPT, sqlite3.SQLITE_NOTADB):
-            raise _damaged(folder, error) from error
-        if code in (sqlite3.SQLITE_CANTOPEN, sqlite3.SQLITE_READONLY, sqlite3.SQLITE_PERM, sqlite3.SQLITE_IOERR):
-            raise DamagedStoreError(f"The store in {folder} cannot be read or written: {error}.") from error
-        raise DamagedStoreError(f"The store in {folder} does not have the tables of its format: {error}.") from error
-    except sqlite3.DatabaseError as error:
-        raise _damaged(folder, error) from error
-    except UnicodeDecodeError as error:  # The text of the schema, or of an error about it, is damaged.
-        raise _damaged(folder, error) from error
-
-
-def _damaged(folder: Path, error: Exception) -> DamagedStoreError:
-    return DamagedStoreError(
-        f"The store in {folder} is damaged ({error}); nothing was changed. Run `hhd check`, then `hhd check --repair`."
-    )
-
-
-def _writing(code: int) -> bool:
-    return code in (
-        sqlite3.SQLITE_IOERR_WRITE,
-        sqlite3.SQLITE_IOERR_FSYNC,
-        sqlite3.SQLITE_IOERR_TRUNCATE,
-        sqlite3.SQLITE_IOERR_SHMSIZE,
-        sqlite3.SQLITE_IOERR_SHMOPEN,
-        sqlite3.SQLITE_IOERR_DIR_FSYNC,
-    )
-
-
-def _connect(path: Path, *, read_only: bool = False) -> sqlite3.Connection:
-    where = f"{path.absolute().as_uri()}?mode=ro" if read_only else path
-    connection = sqlite3.connect(
-        where, timeout=BUSY_SECONDS, isolation_level=None, check_same_thread=False, uri=read_only
-    )
-    try:
-        _set_up(connection)
-    except BaseException:
-        connection.close()
-        raise
-    return connection
-
-
-def _set_up(connection: sqlite3.Connection) -> None:
-    for pragma in (
-        "journal_mode=WAL",
-        f"synchronous={SYNCHRONOUS}",
-        "fullfsync=1",
-        "checkpoint_fullfsync=1",
-        "cell_size_check=1",
-        "trusted_schema=0",
-        "temp_store=MEMORY",
-        "secure_delete=1",
-        "journal_size_limit=67108864",
-    ):
-        connection.execute(f"PRAGMA {pragma}").fetchall()
-
-
-def _insist_on_schema(connection: sqlite3.Connection) -> None:
-    """Raise if the text of a table is not ours: SQLite believes it, and would read columns as others than they are."""
-    query = "SELECT type || ' ' || name || ' ' || tbl_name || ' ' || sql FROM sqlite_master"
-    found = {row[0] for row in connection.execute(query)}
-    for statement in _SCHEMA:
-        name = statement.removeprefix("CREATE TABLE ").partition("(")[0]
-        if f"table {name} {name} {statement}" not in found:
-            raise sqlite3.DatabaseError(f"the description of table {name} is not as it was written")
-
-
-def _migrate(folder: Path, connection: sqlite3.Connection) -> None:
-    """Bring an older file to this format after a copy of it was made durable beside it."""
-    number = connection.execute("PRAGMA user_version").fetchone()[0]
-    if number < 1 or any(n not in MIGRATIONS for n in range(number, FORMAT)):
-        raise DamagedStoreError(f"The store in {folder} has format {number}, which no hhd has written.")
-    connection.execute("PRAGMA wal_checkpoint(TRUNCATE)").fetchall()
-    copy = folder / f"{FILE}.format-{number}"
-    temp = folder / f".{copy.name}.tmp"
-    import shutil  # Only here, and it takes longer to import than a store to open.
-
-    shutil.copyfile(folder / FILE, temp)
-    fd = os.open(temp, os.O_RDONLY)
-    try:
-        files.sync_file(fd)
-    finally:
-        os.close(fd)
-    os.chmod(temp, 0o600)
-    os.rename(temp, copy)
-    files.sync_folder(folder)
-    connection.execute("BEGIN IMMEDIATE")
-    for n in range(number, FORMAT):
-        MIGRATIONS[n](connection)
-    connection.execute(f"PRAGMA user_version={FORMAT}")
-    connection.execute("COMMIT")

@@ -12,10 +12,11 @@ from pathlib import Path
 
 from hhd.store import locks
 from hhd.store.catalogue import Catalogue
-from hhd.store.database import FILE, Database
+from hhd.store.database import Database
 from hhd.store.errors import DamagedStoreError
 from hhd.store.freshness import Freshness
 from hhd.store.group import GroupDocument
+from hhd.store.layout import FILE
 from hhd.store.note import note_is_current
 from hhd.store.rows import Rows
 from hhd_protocol.crypto import derive, device_id, public_key

@@ -9,8 +9,8 @@ from __future__ import annotations
 from pathlib import Path
 
 from hhd.base import files
-from hhd.store.database import FORMAT, newer
 from hhd.store.errors import DamagedStoreError
+from hhd.store.layout import FORMAT, newer
 from hhd_protocol.crypto import device_text
 from hhd_protocol.ids import DeviceId
 

@@ -10,8 +10,9 @@ from __future__ import annotations
 from collections.abc import Iterator
 
 from hhd.base import passing
-from hhd.store.database import OBJECTS, Database
+from hhd.store.database import Database
 from hhd.store.errors import DamagedStoreError
+from hhd.store.layout import OBJECTS
 from hhd_protocol.ids import ObjectName
 from hhd_protocol.objects import object_name
 

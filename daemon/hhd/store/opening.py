@@ -9,8 +9,9 @@ from pathlib import Path
 
 from hhd.base.paths import private_folder
 from hhd.store import locks
-from hhd.store.database import FILE, Database
+from hhd.store.database import Database
 from hhd.store.errors import BusyError, DamagedStoreError
+from hhd.store.layout import FILE
 from hhd.store.note import note_device, note_is_current, noted_device
 from hhd.store.wal import read_log
 from hhd_protocol.crypto import device_text

@@ -21,11 +21,12 @@ from hhd.store import locks
 from hhd.store.catalogue import CATALOGUE, FACTS, HEAD_FACTS
 from hhd.store.check import Check, Report
 from hhd.store.checkpoints import Checkpoint, decode_checkpoint, refs_of
-from hhd.store.database import FILE, OBJECTS, ROWS, Database
+from hhd.store.database import Database
 from hhd.store.errors import BusyError, DamagedStoreError, MissingError
 from hhd.store.families import FAMILY
 from hhd.store.folders import Folders
 from hhd.store.freshness import FRESHNESS
+from hhd.store.layout import FILE, OBJECTS, ROWS
 from hhd.store.note import FORMAT_FILE, note_device
 from hhd.store.objects import row_number, tally_name
 from hhd.store.rows import BLOCK_ENTRIES, Rows

@@ -15,8 +15,9 @@ from collections.abc import Callable, Iterator, Sequence
 from contextlib import AbstractContextManager, contextmanager
 from functools import lru_cache
 
-from hhd.store.database import ROWS, SPARE, Database
+from hhd.store.database import Database
 from hhd.store.errors import DamagedStoreError
+from hhd.store.layout import ROWS, SPARE
 from hhd_protocol.codec import Value, decode_own, encode
 from hhd_protocol.crypto import NONCE_BYTES, SealError, derive, seal, unseal
 from hhd_protocol.errors import FormatError

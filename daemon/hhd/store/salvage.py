@@ -12,7 +12,7 @@ from __future__ import annotations
 from collections.abc import Callable, Iterator
 from pathlib import Path
 
-from hhd.store.database import FILE
+from hhd.store.layout import FILE
 from hhd.store.wal import read_log
 
 PAGE_BYTES = 4096

@@ -11,7 +11,7 @@ import os
 from pathlib import Path
 
 from hhd.base import files
-from hhd.store.database import FILE, MENDED
+from hhd.store.layout import FILE, MENDED
 
 _LOG = f"{FILE}-wal"
 

@@ -16,7 +16,7 @@ from hhd.node.sync import content as syncing_content
 from hhd.node.sync import held as syncing_held
 from hhd.node.sync.content import looked_at
 from hhd.store.check import Check
-from hhd.store.database import FILE
+from hhd.store.layout import FILE
 from hhd.store.line import Line
 from hhd.store.log_writer import LogWriter
 from hhd.store.reading import Reader

@@ -18,7 +18,7 @@ from hhd.node import logs, store
 from hhd.node.doctor.finding import Finding, broken, ok, warn
 from hhd.node.tending import DISK_FREE_BYTES_LOW
 from hhd.node.this_device import identity_folder, known_identity, store_folder
-from hhd.store.database import FILE as STORE_FILE
+from hhd.store.layout import FILE as STORE_FILE
 from hhd.store.note import noted_device
 
 WAL_BYTES_LARGE = 256 * 1024 * 1024
