@@ -14,10 +14,10 @@ from pathlib import Path
 from hhd.base.errors import RefusedError, UserError
 from hhd.identity.key import Identity
 from hhd.node import here, listing, sessions
+from hhd.node.appearing import Appearing
 from hhd.node.looked import Looked
 from hhd.node.readied import Readied
 from hhd.node.workspace_answers import Applied
-from hhd.node.workspaces import Workspaces
 from hhd.store.captures import capture_ref
 from hhd.store.store import Store
 from hhd_protocol.ids import CheckpointId, SessionId, StatementId
@@ -34,7 +34,7 @@ def look(store: Store, me: Identity, session: SessionId, *, called: str = "") ->
         return None
     noted = here.noted(store, session)
     mapped = None if noted is None else noted.folder
-    return Workspaces(store=store, me=me).look(session, ref, mapped, called=called or _called(mapped))
+    return Appearing(store=store, me=me).look(session, ref, mapped, called=called or _called(mapped))
 
 
 def why_elsewhere(store: Store, me: Identity, session: SessionId) -> str:
@@ -48,7 +48,7 @@ def why_elsewhere(store: Store, me: Identity, session: SessionId) -> str:
     ref = _captured(store, sessions.view(store, me, session).main)
     if ref is None:
         return ""
-    return Workspaces(store=store, me=me).why_elsewhere(session, ref, noted.folder)
+    return Appearing(store=store, me=me).why_elsewhere(session, ref, noted.folder)
 
 
 def ready(
@@ -63,7 +63,7 @@ def ready(
         return None
     noted = here.noted(store, session)
     mapped = None if noted is None else noted.folder
-    return Workspaces(store=store, me=me).ready(session, ref, mapped, called=called or _called(mapped), looked=looked)
+    return Appearing(store=store, me=me).ready(session, ref, mapped, called=called or _called(mapped), looked=looked)
 
 
 def bring(
@@ -94,7 +94,7 @@ def bring(
         listing.change(store, session, folder=str(folder))
         then()
 
-    return Workspaces(store=store, me=me).bring(
+    return Appearing(store=store, me=me).bring(
         session, ref, mapped, called=called or _called(mapped), looked=looked, readied=readied, then=note
     )
 

@@ -22,7 +22,7 @@ from tests.workspace.lab import repository
 from hhd.base import log
 from hhd.base.errors import RefusedError
 from hhd.identity.key import Identity
-from hhd.node import bringing, here, recapture, sessions, should_run, workspaces
+from hhd.node import appearing, bringing, here, recapture, sessions, should_run
 from hhd.node.answers.handoff import Moved
 from hhd.node.ended import End
 from hhd.node.handoff import admission as handoff_admission
@@ -122,7 +122,7 @@ def test_in_the_pause_there_is_only_the_switch(
     did = []
     appear = Ahead.appear
     monkeypatch.setattr(Ahead, "appear", lambda *words: (did.append("switch"), appear(*words))[1])
-    monkeypatch.setattr(workspaces, "materialise", lambda *_, **__: pytest.fail("all of it was done in the pause"))
+    monkeypatch.setattr(appearing, "materialise", lambda *_, **__: pytest.fail("all of it was done in the pause"))
     there, said = moved(both, session, lambda there: did.append(f"{len(stages(there))} prepared"))
     assert said.status == 0 and did == ["1 prepared", "switch"]
     assert (there / "one").read_text() == (there / "new").read_text() == "of the laptop\n"
