@@ -18,7 +18,8 @@ from tests.transports.recorded import OTHER, Tape, give, link_on
 
 from hhd.transports.channels import QUEUE_BYTES
 from hhd.transports.link import LinkError, Why
-from hhd.transports.stream import BATCH_BYTES, Ends, Own, Pace, StreamLink, slept_clock
+from hhd.transports.outgoing import BATCH_BYTES
+from hhd.transports.stream import Ends, Own, Pace, StreamLink, slept_clock
 from hhd.transports.tcp import Bounds
 from hhd_protocol import link as wire
 from hhd_protocol.limits import LINK_CHANNELS_MAX, LINK_FRAME_BYTES_MAX, LINK_WINDOW_BYTES
@@ -254,7 +255,8 @@ def test_a_peer_that_reads_nothing_makes_this_side_hold_no_more_than_its_queues(
             give(link, wire.frame(Kind.PING, 0, wire.number(number)))
         await asyncio.sleep(0)
         assert channel._outgoing_bytes <= QUEUE_BYTES + len(LARGE)
-        assert sum(map(len, link._control)) < 100 and link._end <= BATCH_BYTES + 2 * LINK_FRAME_BYTES_MAX
+        assert sum(map(len, link._going._control)) < 100
+        assert link._going._end <= BATCH_BYTES + 2 * LINK_FRAME_BYTES_MAX
         slow.room = 10_000_000
         link.has_room()
         frames = Decoder().feed(bytes(slow.said))[1]

@@ -2,8 +2,7 @@
 
 What carries the bytes is a `Wire`; it calls in, from the loop's thread, when bytes came, when it has room again, and
 when it broke. Nothing is ever read ahead of a bound: what a peer can make this side hold is the decoder's buffer and a
-window a channel. What is sent is put into one small batch at a time, chosen anew each time, so that what is urgent
-waits behind one batch at most, and behind what the system has taken already.
+window a channel. What goes, and in what order, is in `outgoing.py`.
 """
 
 from __future__ import annotations
@@ -16,17 +15,14 @@ from collections.abc import Callable
 from dataclasses import dataclass
 from typing import Protocol
 
-from hhd.transports.bandwidth import Bucket
 from hhd.transports.channels import StreamChannel
 from hhd.transports.link import PAIR, LinkError, Why
+from hhd.transports.outgoing import Outgoing
 from hhd_protocol import link as wire
 from hhd_protocol.errors import FormatError
 from hhd_protocol.ids import DeviceId
-from hhd_protocol.limits import LINK_BYE_BYTES_MAX, LINK_CHANNELS_MAX, LINK_FRAME_BYTES_MAX, LINK_NAME_BYTES_MAX
-from hhd_protocol.link import HEADER_BYTES, NUMBER_MAX, Decoder, Frame, Hello, Kind
-
-BATCH_BYTES = 64 * 1024
-"""What is chosen at a time: large enough that choosing costs nothing to speak of, 5 ms at 100 Mbit/s."""
+from hhd_protocol.limits import LINK_BYE_BYTES_MAX, LINK_CHANNELS_MAX, LINK_NAME_BYTES_MAX
+from hhd_protocol.link import NUMBER_MAX, Decoder, Frame, Hello, Kind
 
 
 class Wire(Protocol):
@@ -123,19 +119,7 @@ class StreamLink:
         self._arrived: deque[StreamChannel] = deque()
         self._changed = asyncio.Event()
         self._spare: list[bytearray] = []
-        # What goes
-        self._batch = bytearray(BATCH_BYTES + 2 * (HEADER_BYTES + LINK_FRAME_BYTES_MAX))
-        self._batch_view = memoryview(self._batch)
-        self._begin = self._end = 0
-        self._blocked = False
-        self._control: deque[bytes] = deque()
-        self._owing: dict[StreamChannel, None] = {}
-        self._ready: tuple[dict[StreamChannel, None], dict[StreamChannel, None]] = ({}, {})
-        self._pong: int | None = None
-        self._ping_due = False
-        self._bucket: Bucket | None = None
-        self._bucket_rate = 0.0
-        self._refill: asyncio.TimerHandle | None = None
+        self._going = Outgoing(carrier.write, own.bytes_per_second, again=self._pump)
         # Signs of life
         self._heard = self._asked_at = self._loop.time()
         self._signs = self._pings = self._answered = 0
@@ -143,7 +127,7 @@ class StreamLink:
         self._slept = clock()
         self._look: asyncio.TimerHandle | None = self._loop.call_later(own.pace.look_seconds, self._look_around)
         self._patience: asyncio.TimerHandle | None = self._loop.call_later(own.pace.hello_seconds, self._no_hello)
-        self._control.append(wire.hello(Hello(own.versions, own.instance, dials, own.hhd)))
+        self._going.say(wire.hello(Hello(own.versions, own.instance, dials, own.hhd)))
         self._closing = False
 
     # For who uses the link
@@ -165,7 +149,7 @@ class StreamLink:
         self._channels[channel.number] = channel
         channel.use()
         self._next_own += 2
-        self._control.append(wire.frame(Kind.OPEN, channel.number, name.encode("ascii"), flag=urgent))
+        self._going.say(wire.frame(Kind.OPEN, channel.number, name.encode("ascii"), flag=urgent))
         self._pump()
         return channel
 
@@ -213,9 +197,8 @@ class StreamLink:
         if self.error is not None:
             return
         text = reason.encode("utf-8", "replace")[:LINK_BYE_BYTES_MAX].decode("utf-8", "ignore")
-        self._control.append(wire.frame(Kind.BYE, 0, text.encode()))
-        for ready in self._ready:
-            ready.clear()
+        self._going.say(wire.frame(Kind.BYE, 0, text.encode()))
+        self._going.drop_messages()
         self._pump()
         self._finish(LinkError(Why.CLOSED, f"The link was closed here: {text or 'no reason was given'}."), orderly=True)
 
@@ -260,7 +243,7 @@ class StreamLink:
 
     def has_room(self) -> None:
         """The wire takes bytes again."""
-        self._blocked = False
+        self._going.is_blocked = False
         self._pump()
 
     def broke(self, error: LinkError) -> None:
@@ -271,18 +254,18 @@ class StreamLink:
 
     def wants_to_send(self, channel: StreamChannel) -> None:
         """See `Owner`."""
-        self._ready[0 if channel.urgent else 1][channel] = None
+        self._going.wants(channel)
         self._pump()
 
     def owes(self, channel: StreamChannel) -> None:
         """See `Owner`."""
-        self._owing[channel] = None
+        self._going.owes(channel)
         self._pump()
 
     def over(self, channel: StreamChannel) -> None:
         """See `Owner`."""
         self._channels.pop(channel.number, None)
-        self._owing.pop(channel, None)
+        self._going.owes_no_more(channel)
         self._changed.set()
 
     def lend(self) -> bytearray:
@@ -326,7 +309,7 @@ class StreamLink:
             case Kind.END:
                 self._channel(one.channel).peer_ended()
             case Kind.PING:
-                self._pong = int.from_bytes(one.content, "big")
+                self._going.pong = int.from_bytes(one.content, "big")
             case Kind.PONG:
                 answered = int.from_bytes(one.content, "big")
                 if answered > self._pings:
@@ -363,73 +346,12 @@ class StreamLink:
 
     def _pump(self) -> None:
         """Send what may go, until the wire has no room or nothing is left."""
-        while not self._blocked and self.error is None:
-            if self._begin == self._end and not self._fill():
-                return
-            self._begin += self._wire.write(self._batch_view[self._begin : self._end])
-            if self._begin < self._end:
-                self._blocked = True
+        self._going.pump()
         if self._closing:
             self._changed.set()
 
-    def _fill(self) -> bool:
-        """Choose the next batch; False: there is none now."""
-        self._begin = end = 0
-        batch = self._batch
-        while self._control and end < BATCH_BYTES:
-            raw = self._control.popleft()
-            batch[end : end + len(raw)] = raw
-            end += len(raw)
-        if self._pong is not None:
-            end = self._put(end, wire.frame(Kind.PONG, 0, wire.number(self._pong)))
-            self._pong = None
-        if self._ping_due:
-            self._ping_due = False
-            end = self._put(end, wire.frame(Kind.PING, 0, wire.number(self._pings)))
-        while self._owing and end < BATCH_BYTES:
-            channel = next(iter(self._owing))
-            del self._owing[channel]
-            end = self._put(end, wire.frame(Kind.CREDIT, channel.number, wire.credit(channel.credit())))
-        limit = self._limit(end)
-        for ready in self._ready:
-            while ready and end < limit:
-                channel = next(iter(ready))
-                del ready[channel]
-                if channel.may_send:
-                    end = channel.next_frame(batch, end)
-                    if channel.may_send:
-                        ready[channel] = None  # Behind the others: each in turn.
-        self._end = end
-        if self._bucket is not None:
-            self._bucket.spend(end)
-        return end > 0
-
-    def _put(self, end: int, raw: bytes) -> int:
-        self._batch[end : end + len(raw)] = raw
-        return end + len(raw)
-
-    def _limit(self, end: int) -> int:
-        """Up to where the batch may be filled with what counts against the bandwidth."""
-        rate = self._own.bytes_per_second()
-        if rate <= 0:
-            self._bucket = None
-            return BATCH_BYTES
-        now = self._loop.time()
-        if self._bucket is None or rate != self._bucket_rate:
-            self._bucket, self._bucket_rate = Bucket(rate, now), rate
-        allowed = self._bucket.allowed(now) - end
-        if allowed > 0:
-            return min(BATCH_BYTES, end + int(allowed) + 1)
-        if any(self._ready) and self._refill is None:
-            self._refill = self._loop.call_later(self._bucket.wait_seconds, self._refilled)
-        return 0
-
-    def _refilled(self) -> None:
-        self._refill = None
-        self._pump()
-
     def _unsent(self) -> bool:
-        return self._begin < self._end or bool(self._control) or any(one.unsent for one in self._channels.values())
+        return self._going.is_waiting or any(one.unsent for one in self._channels.values())
 
     # Signs of life
 
@@ -451,7 +373,8 @@ class StreamLink:
         """Ask for a sign of life; returns which question this is."""
         assert self._pings < NUMBER_MAX
         self._pings += 1
-        self._ping_due = self._asked = True
+        self._going.ping = self._pings
+        self._asked = True
         self._asked_at = self._loop.time()
         self._pump()
         return self._pings
@@ -473,10 +396,11 @@ class StreamLink:
         if self.error is not None:
             return
         self.error = error
-        for timer in (self._look, self._patience, self._refill):
+        for timer in (self._look, self._patience):
             if timer is not None:
                 timer.cancel()
-        if orderly and not self._blocked:
+        self._going.stop()
+        if orderly and not self._going.is_blocked:
             self._wire.finish()
         else:
             self._wire.abort()
