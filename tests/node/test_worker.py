@@ -2,12 +2,15 @@
 
 from __future__ import annotations
 
+import queue
+import threading
 from types import SimpleNamespace
 from typing import Any, cast
 from unittest import mock
 
 from hhd.effects.spend import Spend
-from hhd.node import leftovers, pair
+from hhd.node import leftovers, own_turns, pair
+from hhd.node.own_turns import OwnTurns
 from hhd.node.worker import _Face
 from hhd.runtime.outcomes import StopFlag
 from hhd_protocol import live
@@ -101,3 +104,45 @@ def test_a_look_ahead_writes_no_step_and_says_nothing_and_is_not_for_one_that_is
         assert one._wait(lambda: next(found), 0) == "yes"
     assert captures.mock_calls == [mock.call.ahead()] and not run.session.flush.mock_calls
     assert pair.Looked() not in end.said
+
+
+def test_a_capture_while_a_person_is_waited_for_gets_its_turn_to_write_whatever_else_is_said_before() -> None:
+    one, end, _ = face()
+    coming: queue.SimpleQueue[Any] = queue.SimpleQueue()
+    answers: list[str] = []
+
+    def say(message: Any) -> None:
+        end.said.append(message)
+        if message == pair.Wants(writes=True):
+            coming.put(pair.Look())
+            coming.put(pair.Turn(writes=True, busy_ms=0, kept=True))
+        if message == pair.Looked():
+            answers.append("yes")
+            coming.put(pair.Alone())  # Something to look up for.
+
+    def writes() -> None:
+        with one.turns.used(writes=True):
+            pass
+
+    one.turns = OwnTurns(say)
+    one._end = cast(pair.End, SimpleNamespace(say=say))
+    captures = mock.Mock(ahead=writes)
+    with (
+        mock.patch.object(_Face, "_captures", return_value=captures),
+        mock.patch.object(one, "_run"),
+        mock.patch.object(own_turns, "TURN_SECONDS", 3600),
+        mock.patch.object(_Face, "_pause"),
+    ):
+        one._look_ahead = True
+        listens = threading.Thread(target=one.listen_to, args=(iter(coming.get, None),), daemon=True)
+        found: list[str | None] = []
+        waits = threading.Thread(
+            target=lambda: found.append(one._wait(lambda: answers[0] if answers else None, 0)), daemon=True
+        )
+        listens.start()
+        waits.start()
+        waits.join(60)
+        coming.put(None)
+        listens.join(60)
+    assert found == ["yes"] and not listens.is_alive()
+    assert end.said == [pair.Wants(writes=True), pair.Looked()]

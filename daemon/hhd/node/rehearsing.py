@@ -7,6 +7,7 @@ compared; nothing of it runs.
 from __future__ import annotations
 
 import contextlib
+from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass
 from hashlib import sha256
 
@@ -36,10 +37,12 @@ def prepared(end: pair.End, wish: pair.Prepare, kept: contextlib.ExitStack) -> P
     try:
         if wish.config is not None:
             config.hold(wish.config)
-        here = opening.here_with(wish.model)
-        bench = kept.enter_context(workbench.opened())
-        insist_on_program(bench.store, CheckpointId(StatementId(wish.head)))
-        sessions.view(bench.store, bench.me, SessionId(StatementId(wish.session)))  # It loads whatever that takes.
+        with ThreadPoolExecutor(1) as beside:
+            found = beside.submit(opening.here_with, wish.model)  # It waits for a program that tries the walls.
+            bench = kept.enter_context(workbench.opened())
+            insist_on_program(bench.store, CheckpointId(StatementId(wish.head)))
+            sessions.view(bench.store, bench.me, SessionId(StatementId(wish.session)))  # It loads whatever that takes.
+            here = found.result()
     except UserError as error:
         end.say(pair.Prepared(problem=str(error)))
         return None

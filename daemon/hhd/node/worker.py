@@ -370,13 +370,12 @@ class _Face:
             self._waits = True
             try:
                 while (found := take()) is None:
-                    if self._look_ahead:
-                        self._look_ahead = False
-                        self._capture_ahead()
-                        continue
-                    if self._look:
-                        self._look = False
-                        self._capture_now()
+                    if (capture := self._wished()) is not None:
+                        self._came.release()  # It writes, so it waits for a turn, which the thread that listens brings.
+                        try:
+                            capture()
+                        finally:
+                            self._came.acquire()
                         continue
                     left = end - time.monotonic()
                     if left <= 0 or self._stop.is_set or self._left != left_before:
@@ -385,6 +384,16 @@ class _Face:
             finally:
                 self._waits = False
         return found
+
+    def _wished(self) -> Callable[[], None] | None:
+        """The capture that is to be made while a person is waited for; None where none is."""
+        if self._look_ahead:
+            self._look_ahead = False
+            return self._capture_ahead
+        if self._look:
+            self._look = False
+            return self._capture_now
+        return None
 
     def _capture_ahead(self) -> None:
         """Have a capture of the folder ready; the session is as it was, and its next checkpoint may name it."""

@@ -27,7 +27,7 @@ from hhd.node.pair import ENDED, FORKED, REPORT, WITH_MODEL
 SHARED = (
     "hhd.effects.scripted", "hhd.identity.keyring", "hhd.node.captures", "hhd.node.findings", "hhd.node.release_file",
     "hhd.runtime.compile", "hhd.workspace.capture", "hhd.workspace.capture_folder",
-    "hhd.workspace.capture_repository", "hhd.workspace.operation", "pathspec", "resource",
+    "hhd.workspace.capture_repository", "hhd.workspace.operation", "hhd_protocol.group", "pathspec", "resource",
 )  # fmt: skip
 """What a worker imports by the way, imported once for all: it is not in the memory of each."""
 
