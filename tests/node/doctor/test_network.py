@@ -77,6 +77,25 @@ def test_a_port_that_another_program_has(monkeypatch: pytest.MonkeyPatch) -> Non
     assert network.port().state is State.OK
 
 
+def test_the_port_that_a_person_set_is_the_one_that_is_looked_at(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setenv("HHD_CONFIG_HOME", str(tmp_path))
+    monkeypatch.setenv("HHD_DATA_HOME", str(tmp_path / "data"))
+    monkeypatch.setattr(network, "_is_on", lambda name: name == "ufw")
+    with socket.socket(socket.AF_INET6) as other:
+        other.bind(("", 0))
+        other.listen()
+        port = other.getsockname()[1]
+        (tmp_path / "config.toml").write_text(f"format = 1\n[links]\nport = {port}\n")
+        found = network.port()
+        assert found.state is State.WARN and f"Port {port}, which the configuration wants" in found.says
+        assert f"ufw allow {port}/tcp" in network.firewall().fix
+    assert network.port().says == f"Port {port} can be had."
+    (tmp_path / "config.toml").write_text("format = 1\n[links]\nport = none\n")
+    assert str(network.PORT) in network.port().says and str(network.PORT) in network.firewall().fix
+
+
 @pytest.mark.parametrize(
     ("name", "rules"),
     [

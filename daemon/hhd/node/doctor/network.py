@@ -12,6 +12,8 @@ import time
 from pathlib import Path
 from typing import Any
 
+from hhd.base import config
+from hhd.base.errors import UserError
 from hhd.discovery import interfaces
 from hhd.discovery.interfaces import Interface
 from hhd.node.doctor.finding import Finding, broken, ok, warn
@@ -53,37 +55,53 @@ def multicast() -> Finding:
 
 def port() -> Finding:
     """Whether the port for links can be had, or is this hhd's already."""
+    wanted = _wanted()
     with socket.socket(socket.AF_INET6 if socket.has_dualstack_ipv6() else socket.AF_INET) as listener:
         listener.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)
         try:
-            listener.bind(("", PORT))
+            listener.bind(("", wanted or PORT))
         except OSError as error:
             from hhd.base import locks
             from hhd.base.paths import data_folder
             from hhd.control.address import LOCK_FILE
 
             if locks.held(data_folder() / LOCK_FILE):
-                return ok(f"Port {PORT} is in use, while a daemon runs.")
+                return ok(f"Port {wanted or PORT} is in use, while a daemon runs.")
+            if wanted:
+                return warn(
+                    f"Port {wanted}, which the configuration wants, cannot be had ({error.strerror}), so other devices "
+                    "could not reach this one.",
+                    f"Find who has it (ss -ltnp 'sport = :{wanted}'), or set another one as port under [links].",
+                )
             return warn(
                 f"Port {PORT} cannot be had ({error.strerror}), so another one is taken each time.",
                 f"Find who has it (ss -ltnp 'sport = :{PORT}'), if you want rules of a firewall for it.",
             )
-    return ok(f"Port {PORT} can be had.")
+    return ok(f"Port {wanted or PORT} can be had.")
 
 
 def firewall() -> Finding:
     """Whether a firewall of this machine drops what comes in; only root may look at all rules."""
+    port = _wanted() or PORT
     for name in ("ufw", "firewalld"):
         if _is_on(name):
-            allow = f"sudo ufw allow {PORT}/tcp" if name == "ufw" else f"sudo firewall-cmd --add-port={PORT}/tcp"
+            allow = f"sudo ufw allow {port}/tcp" if name == "ufw" else f"sudo firewall-cmd --add-port={port}/tcp"
             return warn(f"{name} is on, and may drop what other devices send.", f"If they do not link: {allow}")
     dropping = _dropping()
     if dropping:
         return warn(
             f"{dropping} drops what comes in unless a rule takes it.",
-            f"If devices do not link: let TCP port {PORT} and UDP port 5353 in.",
+            f"If devices do not link: let TCP port {port} and UDP port 5353 in.",
         )
     return ok("None was seen that drops what comes in.")
+
+
+def _wanted() -> int:
+    """The port that the person set, 0 where none is, or where the configuration is wrong (which another look says)."""
+    try:
+        return config.load().links.port
+    except UserError:
+        return 0
 
 
 def _families(interface: Interface) -> list[str]:
