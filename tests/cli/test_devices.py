@@ -382,11 +382,14 @@ def test_a_device_that_its_peers_do_not_let_in_is_told_what_that_means(
     shown = said(capfd, "devices")
     assert words in shown and "hhd pair" in shown and "hhd devices refound" in shown
     around = Around(
-        peers=(peer,), fixed=(Fixed(address="[fe80::1%2]:80", device="", name=""),), listening=(), trouble=""
+        peers=(peer,),
+        fixed=(Fixed(address="[fe80::1%2]:80", device="", name="", trouble="Nobody answers."),),
+        listening=(),
+        trouble="",
     )
     monkeypatch.setattr(peering, "around", lambda: around)
     shown = said(capfd, "peer", "list")
-    assert words in shown and "fixed [fe80::1%2]:80: none of your devices was found there" in shown
+    assert words in shown and "[fe80::1%2]:80: none of your devices was found there. Nobody answers." in shown
     around = replace(around, peers=(replace(peer, linked=True, refuses=False),))
     assert "nobody was looked for there, since all of your devices are linked" in said(capfd, "peer", "list")
     monkeypatch.setattr(peering, "peers_now", lambda: (replace(peer, refuses=False),))

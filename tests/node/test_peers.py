@@ -397,6 +397,8 @@ def test_a_stranger_at_a_fixed_address_is_left_and_said() -> None:
         await laptop.until(lambda: bool(laptop.peers._troubles))
         assert stranger.said == [] and laptop.said == []
         assert laptop.shelf.book.fixed == {Place("stranger", stranger.port): None}
+        (fixed,) = (await laptop.peers._peers()).fixed
+        assert fixed.trouble in laptop.peers._troubles.values() and not fixed.device
 
     run(test)
 

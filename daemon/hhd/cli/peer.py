@@ -69,7 +69,7 @@ def _there(one: Fixed, around: Around) -> str:
         return f"{_shown(one.name) or one.device[:9]} is there"
     if around.peers and all(peer.linked for peer in around.peers):
         return "nobody was looked for there, since all of your devices are linked"
-    return "none of your devices was found there"
+    return "none of your devices was found there" + (f". {visible(one.trouble, one_line=True)}" if one.trouble else "")
 
 
 def _line(peer: Peer) -> str:

@@ -417,6 +417,7 @@ class Peers:
                     address=str(place),
                     device="" if owner is None else device_text(owner),
                     name="" if owner is None else names.get(owner, ""),
+                    trouble=self._troubles.get(place, "") if owner is None else "",
                 )
                 for place, owner in self._book.fixed.items()
             ),

@@ -27,11 +27,12 @@ class Peer:
 
 @dataclass(frozen=True, kw_only=True)
 class Fixed:
-    """An address that a person fixed, and the id of the device that was found there, "" if none was."""
+    """An address that a person fixed, and the id of the device that was found there, "" if none was; `trouble`: why."""
 
     address: str
     device: str
     name: str
+    trouble: str = ""
 
 
 @dataclass(frozen=True, kw_only=True)
