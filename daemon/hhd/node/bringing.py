@@ -13,12 +13,14 @@ from pathlib import Path
 
 from hhd.base.errors import RefusedError, UserError
 from hhd.identity.key import Identity
-from hhd.node import here, listing, sessions
+from hhd.node import files_due, here, listing, sessions
 from hhd.node.appearing import Appearing
 from hhd.node.looked import Looked
 from hhd.node.readied import Readied
+from hhd.node.refused import short
 from hhd.node.workspace_answers import Applied
 from hhd.store.captures import capture_ref
+from hhd.store.errors import BusyError
 from hhd.store.store import Store
 from hhd_protocol.ids import CheckpointId, SessionId, StatementId
 from hhd_protocol.objects import Ref
@@ -84,12 +86,14 @@ def bring(
     """
     ref = _captured(store, sessions.view(store, me, session).main)
     if ref is None:
+        files_due.forget(store, session)
         return None
     noted = here.noted(store, session)
     mapped = None if noted is None else noted.folder
     before = noted or here.Note(place=None)
 
     def note(folder: Path) -> None:
+        files_due.forget(store, session)
         here.note(store, session, replace(before, folder=folder))
         listing.change(store, session, folder=str(folder))
         then()
@@ -104,9 +108,32 @@ def told(store: Store, me: Identity, session: SessionId) -> tuple[str, str, tupl
     not the one where they belong, and what else to say."""
     try:
         done = bring(store, me, session)
-    except UserError as error:
-        return "", "", (f"Its files did not appear: {error}",)
+    except (UserError, OSError) as error:
+        return "", "", (_not_here(session, error),)
     return ("", "", ()) if done is None else (done.folder, done.instead, done.notes)
+
+
+def due(store: Store, me: Identity, session: SessionId) -> tuple[str, ...]:
+    """Do so if the session may not go on here before, and return what to say; raises RefusedError, BusyError."""
+    if not files_due.are_due(store, session) or sessions.view(store, me, session).owner != me.id:
+        return ()
+    try:
+        done = bring(store, me, session)
+    except BusyError:
+        raise
+    except (UserError, OSError) as error:
+        raise RefusedError(_not_here(session, error)) from error
+    return () if done is None else (f"Its files are in {done.folder}.", *filter(None, (done.instead, *done.notes)))
+
+
+def _not_here(session: SessionId, error: UserError | OSError) -> str:
+    """Why its files did not appear, and the way on."""
+    why = str(error) if isinstance(error, UserError) else f"{error.strerror or error}."
+    name = short(session)
+    return (
+        f"Its files did not appear: {why} It goes on once they do: hhd resume {name}; with a folder as it is, that is: "
+        f"hhd resume {name} -C DIR"
+    )
 
 
 def insist(store: Store, session: SessionId, head: CheckpointId) -> None:

@@ -11,6 +11,7 @@ from dataclasses import dataclass
 from pathlib import Path
 
 from hhd.base.paths import workspaces_folder
+from hhd.node import files_due
 from hhd.node.own import UNKNOWN
 from hhd.store.errors import DamagedStoreError
 from hhd.store.rows import decoded
@@ -55,6 +56,7 @@ def note(store: Store, session: SessionId, value: Note) -> None:
 def forget(store: Store, session: SessionId) -> None:
     """Remove the note of a session that is removed."""
     store.rows.delete(_TABLE, b"", session)
+    files_due.forget(store, session)
 
 
 def called(folder: Path) -> str:

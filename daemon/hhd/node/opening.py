@@ -15,8 +15,8 @@ from hhd.effects.executor import HowSettled, Settlement
 from hhd.effects.model import warm
 from hhd.effects.sandbox import SandboxConfig, detect
 from hhd.identity.key import Identity
+from hhd.node import files_due, programs, sessions, unfinished
 from hhd.node import here as notes
-from hhd.node import programs, sessions, unfinished
 from hhd.node.capsule_session import CapsuleSession
 from hhd.node.captures import Captures
 from hhd.node.driver import Driver
@@ -76,11 +76,12 @@ def stored(
     """
     here = here or here_with(model, environ)
     if folder is None:
-        for line in _handed_here(store, me, session):
+        for line in (*_handed_here(store, me, session), *_files_here(store, me, session)):
             face.notice(line)
     where = folder or _folder(store, session)
     with _at_work(where, face) as workspace, StoredSession(store, me, session) as one:
         keeper = one.keeper
+        files_due.forget(store, session)  # They appeared, or somebody said where it goes on instead.
         keeper.stop = stop
         keeper.owner.folder = workspace.folder
         keeper.captures = Captures(store, session, workspace.folder, last=keeper.workspace, say=face.notice)
@@ -110,6 +111,15 @@ def _handed_here(store: Store, me: Identity, session: SessionId) -> tuple[str, .
     from hhd.node import release_file  # With all of handoffs: most sessions were begun here.
 
     return release_file.take_unread(store, me, signed)
+
+
+def _files_here(store: Store, me: Identity, session: SessionId) -> tuple[str, ...]:
+    """Have the files of a session appear that came to this device without them; what to say of them."""
+    if not files_due.are_due(store, session):
+        return ()
+    from hhd.node import bringing  # With all of workspace: most sessions were begun here.
+
+    return (*unfinished.ended(), *bringing.due(store, me, session))
 
 
 def _folder(store: Store, session: SessionId) -> Path:

@@ -6,7 +6,7 @@ from pathlib import Path
 
 from hhd.base import config
 from hhd.base.errors import UserError
-from hhd.node import here, pair, workbench
+from hhd.node import files_due, here, pair, workbench
 from hhd.node.captures import Captures
 from hhd.node.stored_session import StoreKeeper
 from hhd.node.workbench import Workbench
@@ -32,7 +32,7 @@ def recapture(bench: Workbench, session: SessionId) -> tuple[Path | None, bytes 
     Returns the folder, and what it looked like before that (`hhd.workspace.appearance`).
     """
     noted = here.noted(bench.store, session)
-    if noted is None or noted.folder is None or not noted.folder.is_dir():
+    if noted is None or noted.folder is None or not noted.folder.is_dir() or files_due.are_due(bench.store, session):
         return None, None
     keeper = StoreKeeper(bench.store, bench.me, session)
     try:

@@ -7,7 +7,7 @@ from hashlib import sha256
 
 from hhd.base.errors import RefusedError
 from hhd.identity.key import Identity
-from hhd.node import bringing, foreign, here, listing, naming, turning
+from hhd.node import bringing, files_due, foreign, here, listing, naming, turning
 from hhd.node.answers.takeover import Doubt, Takeable, TakenOver
 from hhd.node.devices import Devices
 from hhd.node.doors import Doors
@@ -144,11 +144,14 @@ class Taker:
         now = self.would(listed, None if shown.main or shown.behind else wanted)
         if (now.token, now.head) != (shown.token, shown.head):
             raise RefusedError("The session has changed since it was shown; nothing was changed. Look at it again.")
-        turning.carry_out(self.store, self.me, listed.id, TakeOver(head=wanted, reason=reason))
-        with self.store.transaction():
+
+        def taken() -> None:
             noted = here.noted(self.store, listed.id) or here.Note()
             here.note(self.store, listed.id, replace(noted, place=noted.place or UNKNOWN))
+            files_due.note(self.store, listed.id)
             handoff_journal.close_beaten(self.store, self.me, listed.id)
+
+        turning.carry_out(self.store, self.me, listed.id, TakeOver(head=wanted, reason=reason), then=taken)
         folder, instead, notes = bringing.told(self.store, self.me, listed.id)
         after = listing.get(self.store, listed.id) or listed
         return TakenOver(

@@ -6,6 +6,8 @@ how far the effects came that are open on the line it leaves. Without that, nobo
 
 from __future__ import annotations
 
+from collections.abc import Callable
+
 from hhd.identity.key import Identity
 from hhd.node import listed_step
 from hhd.node.doors import Doors, now_ms
@@ -27,8 +29,18 @@ def turn_to(store: Store, me: Identity, session: SessionId, head: CheckpointId, 
     carry_out(store, me, session, GoOnFrom(head=head, reason=reason))
 
 
-def carry_out(store: Store, me: Identity, session: SessionId, wished: GoOnFrom | TakeOver) -> None:
-    """Write the record that `wished` is fulfilled by, and what is owed then; as `turn_to`."""
+def carry_out(
+    store: Store,
+    me: Identity,
+    session: SessionId,
+    wished: GoOnFrom | TakeOver,
+    *,
+    then: Callable[[], None] = lambda: None,
+) -> None:
+    """Write the record that `wished` is fulfilled by, and what is owed then; as `turn_to`.
+
+    `then` writes in the same transaction, where a record was written.
+    """
     with store.advance(session), store.transaction():
         doors = Doors(store, me, session)
         judge_kinds(store, doors, session)
@@ -52,3 +64,4 @@ def carry_out(store: Store, me: Identity, session: SessionId, wished: GoOnFrom |
         assert view.token is not None and view.main is not None
         standing = doubted_by(view, session, Moment(store, CheckpointId(view.main)).standing)
         listed_step.turned(store, session, standing, token=view.token.number, heads=len(view.heads))
+        then()

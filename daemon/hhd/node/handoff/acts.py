@@ -137,6 +137,7 @@ class Acts:
         if going.rehearsing is not None:
             await asyncio.wait([going.rehearsing])
         await self.rehearsal.load(going, head)
+        await self.rehearsal.insist_on_files(going, head)
         await self._happen(going, Event(what=Happening.LOADED, head=head, at_ms=now_ms()))
 
     async def open(self, going: Going) -> None:
@@ -155,9 +156,8 @@ class Acts:
                 log.warn("handoff_files_elsewhere", session=session.hex(), transfer=transfer.hex())
                 notes.append(f"Its files are in {brought.folder}: {brought.instead}")
             notes += () if brought is None else brought.notes
-        except (UserError, OSError) as error:
+        except (UserError, OSError) as error:  # It is tried again by who begins it, and told by that.
             log.fault("handoff_without_files", error, session=session.hex(), transfer=transfer.hex())
-            notes.append(f"Its files did not appear: {why_of(error)}")
         # A record of what was begun there would have its process look into it.
         await self.rehearsal.drop(going, readied)
         try:

@@ -18,7 +18,7 @@ from hhd.effects import shellwords
 from hhd.effects.policy import Policy
 from hhd.effects.sandbox import SandboxConfig, detect
 from hhd.identity.key import Identity
-from hhd.node import here
+from hhd.node import files_due, here
 from hhd.node.moment import Moment
 from hhd.node.refused import short
 from hhd.store.captures import capture_ref
@@ -100,12 +100,13 @@ def insist_on_files(store: Store, session: SessionId) -> None:
     """Raise RefusedError where the files of `session` could not go along as they are: elsewhere it would stand there
     without them, or with those of another moment.
 
-    One that works in no folder here, or in one that is gone, has none to bring but those of its last capture.
+    One that works in no folder here, in one that is gone, or where its files never appeared, has none to bring but
+    those of its last capture.
     """
     from hhd.node.captures import insist_on_capturable
 
     noted = here.noted(store, session)
-    if noted is None or noted.folder is None or not noted.folder.is_dir():
+    if noted is None or noted.folder is None or not noted.folder.is_dir() or files_due.are_due(store, session):
         return
     try:
         insist_on_capturable(noted.folder)

@@ -45,6 +45,8 @@ class Going:
     """The program that a process has loaded, and its memory."""
     looked: Looked | None = None
     """At the target: what was found in the folder that its files are to appear in."""
+    unready: Exception | None = None
+    """At the target: why its files could not be prepared; None: they were, or nobody tried, or it is done at once."""
     readied: Readied | None = None
     """At the target: its files, prepared where they are to appear."""
     calm: asyncio.Event = field(default_factory=asyncio.Event)

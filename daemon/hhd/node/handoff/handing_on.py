@@ -12,7 +12,7 @@ from pathlib import Path
 
 from hhd.base.errors import RefusedError
 from hhd.identity.key import Identity
-from hhd.node import here, listed_step
+from hhd.node import files_due, here, listed_step
 from hhd.node.doors import Doors, now_ms
 from hhd.node.lineages import lineage_of
 from hhd.node.members import members
@@ -113,6 +113,9 @@ def release(
 
 def _left(store: Store, session: SessionId, head: CheckpointId) -> None:
     """Remember how `session` leaves its folder here: it comes back into that, if nobody changed it meanwhile."""
+    if files_due.are_due(store, session):  # It never was in that folder as its head says.
+        files_due.forget(store, session)
+        return
     ref = capture_ref(store.checkpoint(head).workspace)
     with contextlib.suppress(DamagedStoreError):  # `hhd check` names it; its files appear in a folder of ours then.
         noted = here.noted(store, session)
@@ -153,6 +156,7 @@ def take(store: Store, me: Identity, raw: bytes, *, then: Callable[[Grant], None
         place = UNKNOWN if noted is None or noted.place is None else noted.place
         where = folder or (None if noted is None else noted.folder)
         here.note(store, grant.session, here.Note(place=place, folder=where))
+        files_due.note(store, grant.session)
         listed_step.taken(
             store,
             grant.session,

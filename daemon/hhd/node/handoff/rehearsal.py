@@ -11,9 +11,9 @@ import time
 from typing import TYPE_CHECKING
 
 from hhd.base import log
-from hhd.base.errors import UserError
+from hhd.base.errors import RefusedError, UserError
 from hhd.node.handoff import steps as handoff_steps
-from hhd.node.handoff.going import Going
+from hhd.node.handoff.going import Going, why_of
 from hhd.node.handoff.ways import Ways
 from hhd.node.looked import FRESH_SECONDS
 from hhd.workspace.errors import NotOurs
@@ -130,6 +130,7 @@ class Rehearsal:
                 )
             if head is None:
                 return
+            going.unready = None
             await self.drop_files(going)
             going.readied = await self._ways.read(
                 lambda control: handoff_steps.ready(control.store, control.me, session, head, called, going.looked)
@@ -137,9 +138,22 @@ class Rehearsal:
             asyncio.get_running_loop().call_later(FRESH_SECONDS, self._stale, going, going.readied)
         except NotOurs:  # Ordinary: a person's files are there, and its own will appear in a folder of ours.
             log.note("handoff_folder_left_alone", session=session.hex(), transfer=going.transfer.hex())
-        except (UserError, OSError, FormatError) as error:  # All of it is done once it has come.
+        except (UserError, OSError, FormatError) as error:  # It is tried again before the session is released.
             if head is not None:
+                going.unready = error
                 self._fault(going, error)
+
+    async def insist_on_files(self, going: Going, head: CheckpointId) -> None:
+        """Where files could not be prepared, try it once more with those of `head`; raises RefusedError: while it may
+        still be given up, a full disk there is no reason to leave a device whose files are whole."""
+        if going.unready is None:
+            return
+        going.readying_for = head
+        going.readying = self._ways.begin(self._files(going, head, going.readying))
+        if going.readying is not None:
+            await asyncio.wait([going.readying])
+        if going.unready is not None:
+            raise RefusedError(f"Its files cannot appear there: {why_of(going.unready)}")
 
     def _stale(self, going: Going, readied: Readied | None) -> None:
         if readied is not None and going.readied is readied and Act.OPEN not in going.busy:

@@ -370,8 +370,9 @@ def bring(
 ) -> tuple[Applied | None, bool]:
     """As `bringing.bring`; and note, in the same transaction, that it should run here: False where that was not.
 
-    Once only for a handoff, whatever came of it: after a crash its session is at work in the folder again already, and
-    files that appear under it would be written over what it wrote, or put its folder elsewhere.
+    Once only for a handoff: after a crash its session is at work in the folder again already, and files that appear
+    under it would be written over what it wrote, or put its folder elsewhere. Where they cannot appear it should not
+    run, until they do (`files_due`).
     """
     from hhd.node import bringing  # With all of workspace: most that a daemon does has no use for it.
 
@@ -386,12 +387,7 @@ def bring(
             should_run.note(store, should_run.Note(session, None, None))
             noted = True
 
-    try:
-        done = bringing.bring(store, me, session, called=called, looked=looked, readied=readied, then=run)
-    except (UserError, OSError):
-        with store.transaction():
-            run()  # It is begun without them, and so it will be after a crash.
-        raise
+    done = bringing.bring(store, me, session, called=called, looked=looked, readied=readied, then=run)
     if done is None:
         with store.transaction():
             run()

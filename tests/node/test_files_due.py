@@ -1,0 +1,161 @@
+"""A session goes on in no folder in which its files did not appear, and nothing old takes their place elsewhere."""
+
+from __future__ import annotations
+
+import asyncio
+import errno
+from collections.abc import Callable, Iterator
+from contextlib import AbstractContextManager
+from pathlib import Path
+from unittest import mock
+
+import pytest
+from tests.e2e.lab import call, needs_agent, says
+from tests.node.handing import house, until
+from tests.node.test_run import GLOB, Person
+from tests.node.two import Device, brought, devices
+from tests.workspace.lab import repository
+
+from hhd.base.errors import RefusedError
+from hhd.node import bringing, files_due, here, opening, recapture, sessions, should_run
+from hhd.node.answers.handoff import Moved
+from hhd.node.ended import End
+from hhd.node.handoff import admission as handoff_admission
+from hhd.node.handoff import handing_on
+from hhd.node.run import Run
+from hhd.node.workbench import Workbench
+from hhd.node.workspaces import Workspaces
+from hhd.runtime.outcomes import StopFlag
+from hhd_protocol.ids import CheckpointId, SessionId, TransferId
+
+pytestmark = needs_agent
+
+FULL = OSError(errno.ENOSPC, "No space left on device")
+
+
+@pytest.fixture
+def both(tmp_path: Path) -> Iterator[list[Device]]:
+    script = [GLOB, says(call("bash", command="make"))]
+    with (
+        mock.patch.object(handoff_admission, "_of_model", lambda *_: []),
+        devices(tmp_path, script, "laptop", "desktop", rules={"allow": []}) as made,
+    ):
+        yield made
+
+
+@pytest.fixture
+def session(both: list[Device]) -> SessionId:
+    """A session of the laptop, whose files were at the desktop too before its person changed one."""
+    laptop, desktop = both
+    laptop.repo.rmdir()
+    repository(laptop.repo)
+    made = laptop.create()
+    assert laptop.go_here(made).end is End.WAITING
+    brought(laptop, desktop, made)
+    assert bringing.bring(desktop.store, desktop.me, made, called="repo") is not None
+    (laptop.repo / "one").write_text("newer\n")
+    recapture.recapture(Workbench(store=laptop.store, me=laptop.me), made)
+    brought(laptop, desktop, made)
+    return made
+
+
+def folder(device: Device, session: SessionId) -> Path:
+    noted = here.noted(device.store, session)
+    assert noted is not None and noted.folder is not None
+    return noted.folder
+
+
+def full(whole: bool = True) -> AbstractContextManager[object]:
+    """Nothing can be written into folders; `whole`: nor be prepared there."""
+    return mock.patch.multiple(
+        Workspaces,
+        bring=mock.Mock(side_effect=FULL),
+        **({"ready": mock.Mock(side_effect=FULL)} if whole else {"ready": mock.Mock(return_value=None)}),
+    )
+
+
+def going_on(device: Device, session: SessionId, where: Path | None = None) -> AbstractContextManager[Run]:
+    return opening.stored(
+        device.store, device.me, session,
+        folder=where, model=None, face=Person(), stop=StopFlag(), here=device.here(),
+    )  # fmt: skip
+
+
+def by_handoff(laptop: Device, desktop: Device, session: SessionId) -> None:
+    """Released while there still was room."""
+
+    async def go() -> Moved:
+        async with house([laptop, desktop]) as home:
+            said = (await home.sites["laptop"].transfer(session, "desktop"))[-1]
+            await until(lambda: session in home.sites["desktop"].started)
+            return said
+
+    with full(whole=False):
+        assert asyncio.run(go()).status == 0
+
+
+def by_takeover(laptop: Device, desktop: Device, session: SessionId) -> None:
+    with full():
+        done = desktop.control.take_over(desktop.control.takeable(session.hex()), "it is gone")
+    assert len(done.notes) == 1 and "did not appear: No space left on device. It goes on once they do" in done.notes[0]
+
+
+@pytest.mark.parametrize("way", [by_handoff, by_takeover])
+def test_where_they_could_not_appear_it_goes_on_once_they_can_and_never_on_older_ones(
+    both: list[Device], session: SessionId, way: Callable[[Device, Device, SessionId], None]
+) -> None:
+    laptop, desktop = both
+    old = (folder(desktop, session) / "one").read_text()
+    way(laptop, desktop, session)
+    assert sessions.view(desktop.store, desktop.me, session).owner == desktop.me.id
+    assert (folder(desktop, session) / "one").read_text() == old != "newer\n"
+    assert should_run.noted(desktop.store) == [], "no daemon that starts begins it"
+    why = r"No space left on device\. It goes on once they do: hhd resume"
+    with full(), pytest.raises(RefusedError, match=why), going_on(desktop, session):
+        pytest.fail("it went on in a folder that is not as it is")
+    with going_on(desktop, session) as run:
+        assert (run.workspace.folder / "one").read_text() == "newer\n"
+    assert not files_due.are_due(desktop.store, session)
+
+
+def test_a_folder_that_a_person_names_is_taken_as_it_is(both: list[Device], session: SessionId, tmp_path: Path) -> None:
+    laptop, desktop = both
+    by_takeover(laptop, desktop, session)
+    (tmp_path / "other").mkdir()
+    with full(), going_on(desktop, session, tmp_path / "other") as run:
+        assert run.workspace.folder == tmp_path / "other" and not files_due.are_due(desktop.store, session)
+
+
+def test_handed_on_again_it_leaves_the_files_it_came_from_as_they_are(both: list[Device], session: SessionId) -> None:
+    """The folder here, as it was before, is no newer state of theirs."""
+    laptop, desktop = both
+    by_handoff(laptop, desktop, session)
+    recapture.recapture(Workbench(store=desktop.store, me=desktop.me), session)
+    head = CheckpointId(sessions.view(desktop.store, desktop.me, session).main)  # type: ignore[arg-type]
+    grant = handing_on.release(
+        desktop.store, desktop.me, session,
+        to=laptop.me.id, transfer=TransferId(bytes(16)), head=head, then=lambda _: None,
+    )  # fmt: skip
+    assert not files_due.are_due(desktop.store, session)
+    brought(desktop, laptop, session)
+    handing_on.take(laptop.store, laptop.me, grant.raw, then=lambda _: None)
+    with going_on(laptop, session) as run:
+        assert run.workspace.folder == laptop.repo and (laptop.repo / "one").read_text() == "newer\n"
+
+
+def test_what_cannot_be_prepared_there_is_not_released(both: list[Device], session: SessionId) -> None:
+    laptop, desktop = both
+
+    async def go() -> Moved:
+        async with house(both) as home:
+            said = (await home.sites["laptop"].transfer(session, "desktop"))[-1]
+            await until(lambda: not home.sites["desktop"].handoffs.turns.goings)
+            return said
+
+    with full():
+        said = asyncio.run(go())
+    assert said.over and said.status == 4, said
+    assert "Its files cannot appear there: The system said: No space left on device." in said.sentence
+    assert sessions.view(laptop.store, laptop.me, session).owner == laptop.me.id
+    assert asyncio.run(go()).status == 0, "it could, had there been room"
+    assert (folder(desktop, session) / "one").read_text() == "newer\n"
