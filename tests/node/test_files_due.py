@@ -6,12 +6,14 @@ import asyncio
 import errno
 from collections.abc import Callable, Iterator
 from contextlib import AbstractContextManager
+from dataclasses import replace
 from pathlib import Path
+from typing import Any
 from unittest import mock
 
 import pytest
 from tests.e2e.lab import call, needs_agent, says
-from tests.node.handing import house, until
+from tests.node.handing import Site, house, until
 from tests.node.test_run import GLOB, Person
 from tests.node.two import Device, brought, devices
 from tests.workspace.lab import repository
@@ -141,6 +143,27 @@ def test_handed_on_again_it_leaves_the_files_it_came_from_as_they_are(both: list
     handing_on.take(laptop.store, laptop.me, grant.raw, then=lambda _: None)
     with going_on(laptop, session) as run:
         assert run.workspace.folder == laptop.repo and (laptop.repo / "one").read_text() == "newer\n"
+
+
+def test_where_there_is_no_room_any_more_once_all_of_it_came_it_is_not_released(
+    both: list[Device], session: SessionId
+) -> None:
+    """What was to be prepared was done at once, or is of another head by then: the disk itself is asked."""
+    laptop, desktop = both
+    brought_it = Site.wait_synced
+
+    async def filled(site: Site, *words: Any) -> None:
+        await brought_it(site, *words)
+        desktop.limits = replace(desktop.limits, free_bytes_min=2**60)
+
+    async def go() -> Moved:
+        async with house(both) as home:
+            return (await home.sites["laptop"].transfer(session, "desktop"))[-1]
+
+    with mock.patch.object(Site, "wait_synced", filled), mock.patch.object(Workspaces, "ready", return_value=None):
+        said = asyncio.run(go())
+    assert said.status == 4 and "The disk of its files there has no room for it" in said.sentence, said
+    assert sessions.view(laptop.store, laptop.me, session).owner == laptop.me.id
 
 
 def test_what_cannot_be_prepared_there_is_not_released(both: list[Device], session: SessionId) -> None:

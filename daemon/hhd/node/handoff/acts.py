@@ -58,7 +58,7 @@ class Acts:
 
     async def check(self, going: Going, offer: Offer) -> None:
         """Look whether the session could run here."""
-        going.called = offer.needs.folder
+        going.called, going.size_bytes = offer.needs.folder, offer.needs.size_bytes
         try:
             fit = await self._ways.read(
                 lambda control: handoff_steps.fit(control.store, control.me, offer.session, offer.needs)

@@ -177,10 +177,21 @@ def _insist_on_room(store: Store, needs: Needs, folder: Path | None) -> None:
             f"The store there has no room for it ({mib} MiB): free some of that disk, run hhd gc there, or raise "
             "store.bytes_max there."
         ) from error
+    _insist_on_disk(store, needs.size_bytes, folder)
+
+
+def insist_on_disk(store: Store, session: SessionId, size_bytes: int) -> None:
+    """Raise RefusedError unless the disk on which the files of `session` are to appear here has room for so much."""
+    noted = here.noted(store, session)
+    _insist_on_disk(store, size_bytes, None if noted is None else noted.folder)
+
+
+def _insist_on_disk(store: Store, size_bytes: int, folder: Path | None) -> None:
     where = folder or workspaces_folder()
     while not where.exists():
         where = where.parent
-    if shutil.disk_usage(where).free < needs.size_bytes + store.limits.free_bytes_min:
+    if shutil.disk_usage(where).free < size_bytes + store.limits.free_bytes_min:
+        mib = -(-size_bytes // 2**20)
         raise RefusedError(f"The disk of its files there has no room for it ({mib} MiB): free some of it.")
 
 

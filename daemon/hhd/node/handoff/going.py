@@ -66,6 +66,8 @@ class Going:
     notes: tuple[str, ...] = ()
     called: str = ""
     """What its folder is called at the source."""
+    size_bytes: int = 0
+    """At the target: of all of it, as the source said when it offered it."""
     way: str = ""
     refused: bool = False
 

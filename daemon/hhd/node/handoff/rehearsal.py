@@ -144,9 +144,13 @@ class Rehearsal:
                 self._fault(going, error)
 
     async def insist_on_files(self, going: Going, head: CheckpointId) -> None:
-        """Where files could not be prepared, try it once more with those of `head`; raises RefusedError: while it may
-        still be given up, a full disk there is no reason to leave a device whose files are whole."""
+        """Where files could not be prepared, try it once more with those of `head`; where those of another head were,
+        see that there is still room. Raises RefusedError: while it may still be given up, a full disk there is no
+        reason to leave a device where its files are whole."""
         if going.unready is None:
+            if going.readied is None or going.readying_for != head:
+                session, size = going.session, going.size_bytes
+                await self._ways.read(lambda control: handoff_steps.insist_on_disk(control.store, session, size))
             return
         going.readying_for = head
         going.readying = self._ways.begin(self._files(going, head, going.readying))

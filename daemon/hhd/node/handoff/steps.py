@@ -343,6 +343,13 @@ def opened(store: Store, transfer: TransferId, session: SessionId, peer: DeviceI
         handoff_notes.keep(store, transfer, session, peer, notes)
 
 
+def insist_on_disk(store: Store, session: SessionId, size_bytes: int) -> None:
+    """As `handoff_admission.insist_on_disk`."""
+    from hhd.node.handoff import admission as handoff_admission
+
+    handoff_admission.insist_on_disk(store, session, size_bytes)
+
+
 def look(store: Store, me: Identity, session: SessionId, called: str) -> Looked | None:
     """As `bringing.look`."""
     from hhd.node import bringing
