@@ -197,11 +197,12 @@ class Appearing(CapturesHere):
         return last, self._now(folder, found, last)
 
     def _borrow(self, wanted: Capture) -> Path | None:
-        """A repository here that has what the capture takes for granted."""
-        if wanted.repository is None or not wanted.repository.history.assumed:
+        """A repository here that has what the capture takes for granted, or what its history is cut off from."""
+        of = wanted.repository
+        if of is None or not (of.history.assumed or (of.history.shallow and of.remotes)):
             return None
         for one in self._known():
-            if set(one.roots) & set(wanted.repository.roots) and (place := find(one.folder)) is not None:
+            if set(one.roots) & set(of.roots) and (place := find(one.folder)) is not None:
                 return place.common
         return None
 

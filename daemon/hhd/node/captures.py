@@ -41,6 +41,10 @@ BYTES_MAX = 512 * 1024 * 1024
 ENTRIES_MAX = 200_000
 """Of what is captured unasked. More is refused with a sentence: a person may still capture it by a command."""
 
+TREES_BYTES_MAX = 32 * 1024 * 1024
+"""Of what the remotes of its repository have: so much comes along once, for a device that knows no such repository. Of
+a larger one it does not, and such a device is told to get it first."""
+
 
 class Captures:
     """The captures of `session` in `folder`. `last`: what its newest checkpoint says; `say`: tells the person."""
@@ -143,7 +147,7 @@ class Captures:
         writer = self._store.capture_writer(family, None if last is None else last.ref)
         before = self._before if self._before is not None else None if last is None else last.capture()
         self._memory = self._memory or Memory()
-        wanted = Wanted(published=True, bytes_max=BYTES_MAX, entries_max=ENTRIES_MAX)
+        wanted = Wanted(published=True, trees_bytes_max=TREES_BYTES_MAX, bytes_max=BYTES_MAX, entries_max=ENTRIES_MAX)
         looks = appearance(self._folder)  # Before: what changes while it is captured looks otherwise later.
         made = capture(self._folder, before, lambda raw: self._put(writer, raw), memory=self._memory, wanted=wanted)
         with self._store.transaction():

@@ -5,6 +5,7 @@ from __future__ import annotations
 import tempfile
 from collections.abc import Iterable, Sequence
 
+from hhd.base.errors import RefusedError
 from hhd.workspace.contents import Put
 from hhd.workspace.view import View
 from hhd.workspace.wanted import Wanted
@@ -17,8 +18,9 @@ _EMPTY_PACK_COUNT = bytes(4)
 def history(view: View, operation: Operation | None, before: Repository | None, wanted: Wanted, put: Put) -> History:
     """Return what makes HEAD and the commits of `operation` readable for who has the commits that `wanted` names.
 
-    With none of them, it is their trees and a history that begins with them. What `before` has is added to where that
-    is possible. Raises RefusedError if git cannot read the commits.
+    With none of them, it is their trees and a history that begins with them; where what is published is small enough to
+    come along, with that. What `before` has is added to where that is possible. Raises RefusedError if git cannot read
+    the commits.
     """
     tips = _tips(view.head, operation)
     if not tips:
@@ -27,18 +29,19 @@ def history(view: View, operation: Operation | None, before: Repository | None, 
     if wanted.published:
         known.update(view.references("refs/remotes"))
     have = _present(view, sorted(known)[:WORKSPACE_COMMITS_MAX]) if known else []
-    assumed = _boundary(view, tips, have) or tuple(tips) if have else ()
-    if before is not None and before.history.assumed == assumed and before.head is not None:
+    assumed = _assumed(view, tips, have) if have else ()
+    if before is not None and before.history.assumed in (assumed, ()) and before.head is not None:
         last = _tips(before.head, before.operation)
         if last == tips:
             return before.history
         if len(before.history.packs) < WORKSPACE_PACKS_MAX and set(_boundary(view, tips, last)) <= set(last):
             return _longer(view, before.history, tips, last, put)
-    if assumed:
+    if assumed and not (wanted.trees_bytes_max and _trees_fit(view, assumed, wanted.trees_bytes_max)):
         pack = _pack(view, tips, assumed, put)
         return History(assumed=assumed, packs=() if pack is None else (pack,), shallow=shallow_marks(view))
-    pack = _pack_of_trees(view, tips, put)
-    return History(shallow=_with_parents(view, tips), packs=() if pack is None else (pack,))
+    first = assumed or tuple(tips)
+    packs = (_pack_of_trees(view, first, put), _pack(view, tips, first, put) if assumed else None)
+    return History(shallow=_with_parents(view, first), packs=tuple(pack for pack in packs if pack is not None))
 
 
 def _tips(head: bytes | None, operation: Operation | None) -> list[bytes]:
@@ -49,6 +52,27 @@ def _tips(head: bytes | None, operation: Operation | None) -> list[bytes]:
 def _present(view: View, commits: Sequence[bytes]) -> list[bytes]:
     out = view.run("cat-file", "--batch-check=%(objectname) %(objecttype)", stdin=b"\n".join(commits) + b"\n")
     return [bytes.fromhex(line[:-7].decode()) for line in out.splitlines() if line.endswith(b" commit")]
+
+
+def _assumed(view: View, tips: Iterable[bytes], have: Iterable[bytes]) -> tuple[bytes, ...]:
+    """What `tips` rest on of what `have` reaches: themselves where it reaches all of them, nothing where none."""
+    tips, have = tuple(tips), tuple(have)
+    if found := _boundary(view, tips, have):
+        return found
+    beyond = view.run("rev-list", "--max-count=1", "--stdin", stdin=_revisions(tips, have))
+    return () if beyond else tips
+
+
+def _trees_fit(view: View, commits: Iterable[bytes], bytes_max: int) -> bool:
+    """Whether all of the trees of `commits` is here, in at most so many bytes as git keeps it."""
+    try:
+        listed = view.run(
+            "rev-list", "--objects", "--no-object-names", "--no-walk", "--stdin", stdin=_revisions(commits, ())
+        )
+        sizes = view.run("cat-file", "--batch-check=%(objectsize:disk)", stdin=listed)
+        return sum(int(size) for size in sizes.split(b"\n") if size) <= bytes_max
+    except (RefusedError, ValueError):  # A partial clone: something is at the remote only.
+        return False
 
 
 def _boundary(view: View, tips: Iterable[bytes], have: Iterable[bytes]) -> tuple[bytes, ...]:
@@ -69,7 +93,11 @@ def _longer(view: View, history: History, tips: list[bytes], last: list[bytes], 
 
 
 def _pack(view: View, tips: Iterable[bytes], have: Iterable[bytes], put: Put) -> Content | None:
-    return _packed(view, ("--revs", "--thin"), _revisions(tips, have), put)
+    """What `tips` need besides the commits `have`, with their trees.
+
+    No bitmaps: by them, all that the history of `have` ever held would be left out.
+    """
+    return _packed(view, ("--revs", "--thin", "--no-use-bitmap-index"), _revisions(tips, have), put)
 
 
 def _pack_of_trees(view: View, tips: Iterable[bytes], put: Put) -> Content | None:

@@ -12,7 +12,7 @@ import contextlib
 import os
 import secrets
 import shutil
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 
@@ -167,10 +167,10 @@ class _Building:
     def _objects(self, git: Git, repository: Repository) -> Tree:
         take_packs(git, repository.history.packs, self.get)
         store_blobs(git, repository, self.get, self.stage / "blobs")
-        self._keep_marks_of_what_came(git)
         heads = (() if repository.operation is None else repository.operation.heads) + (
             () if repository.head is None else (repository.head,)
         )
+        self._keep_marks_of_what_came(git, repository, heads)
         insist_on_present(git, heads, "commit")
         insist_on_present(git, (one.object for one in repository.index if one.mode not in (0, SUBMODULE)), "blob")
         if self.borrow is not None and heads:
@@ -179,16 +179,25 @@ class _Building:
             return {}
         return read_tree(git, repository.head, repository.object_format)
 
-    def _keep_marks_of_what_came(self, git: Git) -> None:
+    def _keep_marks_of_what_came(self, git: Git, repository: Repository, heads: Sequence[bytes]) -> None:
         marks = sorted(self.marks)
         if not marks:
             return
         asked = b"".join(mark.hex().encode() + b"\n" for mark in marks)
         said = git.run("cat-file", "--batch-check", stdin=asked).splitlines()
         there = [mark for mark, line in zip(marks, said, strict=True) if not line.endswith(b" missing")]
-        (self.git_dir / "shallow").unlink()
-        if there:
-            self._write("shallow", gitdir.shallow_file(there))
+        ends = set(repository.history.shallow) - set(repository.shallow)
+        if self.borrow is not None and heads and not ends.isdisjoint(there):
+            self._mark([mark for mark in there if mark not in ends])  # What is before them may be here, too.
+            if git.line("rev-list", "--quiet", "--objects", *(head.hex() for head in heads)) is not None:
+                return
+        self._mark(there)
+
+    def _mark(self, commits: Sequence[bytes]) -> None:
+        """Say that history ends with these commits."""
+        (self.git_dir / "shallow").unlink(missing_ok=True)
+        if commits:
+            self._write("shallow", gitdir.shallow_file(commits))
 
     def _end(self, git: Git, repository: Repository, built: State, looks: dict[bytes, os.stat_result]) -> None:
         algorithm = repository.object_format.value

@@ -18,13 +18,16 @@ class Wanted:
     """`named`: paths (files or folders) taken though they are ignored, or for credentials.
 
     `known`: commits (object ids) that the target has; `published`: it is taken to have what the remotes had when this
-    repository last heard of them. `bytes_max`: of all files read for one capture. `ours`: folders of hhd's own, which
-    are never opened, whoever names them: they hold keys, and to close a file of the store undoes SQLite's locks on it.
+    repository last heard of them, where the trees of that are more than `trees_bytes_max` as git packs them. Else they
+    come along, so that the target needs no repository. `bytes_max`: of all files read for one capture. `ours`: folders
+    of hhd's own, which are never opened, whoever names them: they hold keys, and to close a file of the store undoes
+    SQLite's locks on it.
     """
 
     named: frozenset[bytes] = frozenset()
     known: frozenset[bytes] = frozenset()
     published: bool = False
+    trees_bytes_max: int = 0
     bytes_max: int = 2 * 1024**3
     ours: frozenset[bytes] = frozenset()
     entries_max: int = WORKSPACE_ENTRIES_MAX

@@ -1,0 +1,89 @@
+"""A clone of a repository elsewhere: what its remotes have comes along where it is little, so that nobody needs it."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import pytest
+from tests.workspace.lab import Pieces, git, made_from, repository, seen
+
+from hhd.workspace.capture import capture
+from hhd.workspace.wanted import Wanted
+from hhd_protocol.workspace import Capture
+
+MUCH = 2**20
+
+
+def taken(folder: Path, pieces: Pieces, before: Capture | None = None, *, trees_bytes_max: int = MUCH) -> Capture:
+    return capture(folder, before, pieces.put, wanted=Wanted(published=True, trees_bytes_max=trees_bytes_max))
+
+
+@pytest.fixture
+def clone(tmp_path: Path) -> Path:
+    """A clone with a history of three commits at its origin."""
+    origin = repository(tmp_path / "origin")
+    (origin / "old").write_bytes(b"of an older commit\n" * 50)
+    git(origin, "add", "-A")
+    git(origin, "commit", "-qm", "old")
+    git(origin, "rm", "-q", "old")
+    git(origin, "commit", "-qm", "gone")
+    git(tmp_path, "clone", "-q", str(origin), "source")
+    return tmp_path / "source"
+
+
+def commits(folder: Path) -> int:
+    return int(git(folder, "rev-list", "--count", "HEAD"))
+
+
+@pytest.mark.parametrize("shallow", [False, True])
+def test_it_is_whole_without_its_origin_with_what_was_never_published(
+    tmp_path: Path, clone: Path, shallow: bool
+) -> None:
+    if shallow:
+        git(tmp_path, "clone", "-q", "--depth=1", f"file://{tmp_path}/origin", "short")
+        clone = tmp_path / "short"
+    pieces = Pieces()
+    untouched = taken(clone, pieces)
+    assert seen(made_from(untouched, pieces, tmp_path / "untouched")) == seen(clone)
+    (clone / "one").write_bytes(b"mine\n")
+    git(clone, "commit", "-qam", "mine")
+    (clone / "one").write_bytes(b"mine, unstaged\n")
+    for name, before in ("at once", None), ("upon that", untouched):
+        made = taken(clone, pieces, before)
+        assert made.repository is not None and not made.repository.history.assumed
+        target = made_from(made, pieces, tmp_path / name)
+        assert seen(target) == seen(clone) and commits(target) == 2, "what is published, and what is not"
+        git(target, "fsck", "--full")
+
+
+def test_what_an_older_commit_had_comes_with_a_new_one_that_has_it_again(tmp_path: Path, clone: Path) -> None:
+    """Also where git has bitmaps, by which all that the history ever held would count as there."""
+    git(clone, "repack", "-qadb")
+    git(clone, "checkout", "-q", "HEAD~1", "--", "old")
+    git(clone, "commit", "-qm", "again")
+    pieces = Pieces()
+    target = made_from(taken(clone, pieces), pieces, tmp_path / "target")
+    assert (target / "old").read_bytes() == (clone / "old").read_bytes()
+
+
+def test_what_is_much_is_taken_for_there(clone: Path) -> None:
+    for most, assumed in (MUCH, False), (10, True):
+        made = taken(clone, Pieces(), trees_bytes_max=most)
+        assert made.repository is not None and bool(made.repository.history.assumed) is assumed
+
+
+def test_of_a_partial_clone_what_is_at_the_remote_only_is_taken_for_there(tmp_path: Path, clone: Path) -> None:
+    git(tmp_path / "origin", "config", "uploadpack.allowFilter", "true")
+    git(tmp_path, "clone", "-q", "--filter=blob:none", "--no-checkout", f"file://{tmp_path}/origin", "partial")
+    made = taken(tmp_path / "partial", Pieces())
+    assert made.repository is not None and made.repository.history.assumed
+
+
+def test_a_history_that_no_remote_has_is_not_taken_for_published(tmp_path: Path, clone: Path) -> None:
+    git(clone, "checkout", "-q", "--orphan", "other")
+    git(clone, "commit", "-qm", "of its own")
+    for most in 0, MUCH:
+        pieces = Pieces()
+        made = taken(clone, pieces, trees_bytes_max=most)
+        assert made.repository is not None and not made.repository.history.assumed
+        assert seen(made_from(made, pieces, tmp_path / f"target{most}")) == seen(clone)
