@@ -147,6 +147,8 @@ class Rehearsal:
         """Where files could not be prepared, try it once more with those of `head`; where those of another head were,
         see that there is still room. Raises RefusedError: while it may still be given up, a full disk there is no
         reason to leave a device where its files are whole."""
+        if going.readying is not None and not going.readying.done():
+            return  # A first checkout of a large repository: the release does not wait for it.
         if going.unready is None:
             if going.readied is None or going.readying_for != head:
                 session, size = going.session, going.size_bytes
