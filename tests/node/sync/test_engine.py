@@ -23,6 +23,7 @@ from hhd.node.members import members
 from hhd.node.removal import Remover
 from hhd.node.sync import serving as syncing_serving
 from hhd.node.sync.arrivals import FLUSH_MS
+from hhd.node.sync.engine import ROOM_MS
 from hhd.node.sync.wishes import Wishes
 from hhd.store import begun, image_writer
 from hhd.store.check import Check
@@ -430,8 +431,15 @@ def test_a_disk_without_room_stops_taking_tells_it_and_goes_on_when_there_is_som
         work.step()  # The session goes on.
         assert alice.pump()
         assert not alice["desktop"].cuts and not alice["laptop"].cuts
+        for _ in range(3):  # No room yet: it looks again in a moment, and not all the time.
+            due = alice["desktop"].engine.deadline_ms()
+            assert due is not None and due <= alice.now_ms + ROOM_MS
+            alice.now_ms = max(alice.now_ms, due)
+            alice.do("desktop", lambda engine: engine.ticked())
+            assert alice["desktop"].engine.deadline_ms() == alice.now_ms + ROOM_MS
         alice.limits["desktop"] = Limits(free_bytes_min=0)
         alice["desktop"].engine.rest()
+        alice.now_ms += ROOM_MS
         alice.do("desktop", lambda engine: engine.ticked())
         assert alice.pump()
         same(alice, session, "laptop", "desktop")

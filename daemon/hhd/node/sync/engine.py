@@ -33,6 +33,7 @@ from hhd.store.errors import BusyError, FullStoreError
 from hhd.store.store import Store
 from hhd_protocol.errors import FormatError
 from hhd_protocol.ids import CheckpointId, DeviceId, Incarnation, ObjectName, SessionId
+from hhd_protocol.limits import SYNC_AGAIN_MS
 from hhd_protocol.sync import Sync, decode_message
 from hhd_protocol.sync import events as happenings
 from hhd_protocol.sync.events import Event, Output
@@ -56,6 +57,8 @@ NOTED_IN_TURN = 8
 """How often one after the other it is written down what was learnt of some sessions."""
 LOOKED_AT_ONCE = 25
 """Sessions: a step that comes meanwhile waits 5 ms for them, however many there are, and once they were looked at 1."""
+ROOM_MS = 2_000
+"""Between two looks whether a disk that was full has room again; twice as long each time that what came filled it."""
 
 
 class Screen(Protocol):
@@ -94,6 +97,7 @@ class Engine:
         )
         self._together = Together(self._held, self._talk, self._statements, self._arrivals, self._wrong)
         self.freshness = Freshness(self.machine, self._held.index)
+        self._room_looked_ms, self._room_apart_ms = 0, ROOM_MS
 
     # What stands behind it
 
@@ -291,9 +295,18 @@ class Engine:
         """Time passed."""
         out = self._collected(self._arrivals.flush)
         self._arrivals.sweep()
-        if self.machine.holding.get(None) == FULL and self._arrivals.has_room():
-            out.join(self._happens(happenings.Hold(why="")))
+        self._look_for_room(out)
         return out.join(self._happens(happenings.Tick()))
+
+    def _look_for_room(self, out: Out) -> None:
+        """Take content again where the disk was full, and is not any more."""
+        if self.machine.holding.get(None) != FULL:
+            self._room_apart_ms = ROOM_MS
+            return
+        self._room_looked_ms = self._talk.now_ms()
+        if self._arrivals.has_room():
+            self._room_apart_ms = min(2 * self._room_apart_ms, SYNC_AGAIN_MS)
+            out.join(self._happens(happenings.Hold(why="")))
 
     def woke(self) -> Out:
         """The device slept: all that is known may be old."""
@@ -342,7 +355,11 @@ class Engine:
 
     def deadline_ms(self) -> int | None:
         """When to say `ticked`."""
-        return self.machine.deadline()
+        due = self.machine.deadline()
+        if self.machine.holding.get(None) != FULL:
+            return due
+        room = self._room_looked_ms + self._room_apart_ms
+        return room if due is None else min(due, room)
 
     def next_part(self, peer: DeviceId) -> bytes | None:
         """Return the next part of what a peer asked for; None if there is nothing."""
