@@ -21,12 +21,12 @@ from tests.workspace.lab import repository
 from hhd.base.errors import RefusedError
 from hhd.node import bringing, files_due, here, opening, recapture, sessions, should_run
 from hhd.node.answers.handoff import Moved
+from hhd.node.appearing import Appearing
 from hhd.node.ended import End
 from hhd.node.handoff import admission as handoff_admission
 from hhd.node.handoff import handing_on
 from hhd.node.run import Run
 from hhd.node.workbench import Workbench
-from hhd.node.workspaces import Workspaces
 from hhd.runtime.outcomes import StopFlag
 from hhd_protocol.ids import CheckpointId, SessionId, TransferId
 
@@ -70,7 +70,7 @@ def folder(device: Device, session: SessionId) -> Path:
 def full(whole: bool = True) -> AbstractContextManager[object]:
     """Nothing can be written into folders; `whole`: nor be prepared there."""
     return mock.patch.multiple(
-        Workspaces,
+        Appearing,
         bring=mock.Mock(side_effect=FULL),
         **({"ready": mock.Mock(side_effect=FULL)} if whole else {"ready": mock.Mock(return_value=None)}),
     )
@@ -160,7 +160,7 @@ def test_where_there_is_no_room_any_more_once_all_of_it_came_it_is_not_released(
         async with house(both) as home:
             return (await home.sites["laptop"].transfer(session, "desktop"))[-1]
 
-    with mock.patch.object(Site, "wait_synced", filled), mock.patch.object(Workspaces, "ready", return_value=None):
+    with mock.patch.object(Site, "wait_synced", filled), mock.patch.object(Appearing, "ready", return_value=None):
         said = asyncio.run(go())
     assert said.status == 4 and "The disk of its files there has no room for it" in said.sentence, said
     assert sessions.view(laptop.store, laptop.me, session).owner == laptop.me.id
