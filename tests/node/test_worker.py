@@ -146,3 +146,12 @@ def test_a_capture_while_a_person_is_waited_for_gets_its_turn_to_write_whatever_
         listens.join(60)
     assert found == ["yes"] and not listens.is_alive()
     assert end.said == [pair.Wants(writes=True), pair.Looked()]
+
+
+def test_a_look_that_comes_with_the_answer_is_answered_and_nothing_is_captured() -> None:
+    one, end, _ = face()
+    captures = mock.Mock()
+    with mock.patch.object(_Face, "_captures", return_value=captures):
+        one._look = True
+        assert one._wait(lambda: "yes", 0) == "yes"
+    assert end.said == [pair.Looked()] and not captures.mock_calls

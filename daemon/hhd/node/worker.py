@@ -366,24 +366,27 @@ class _Face:
     def _wait(self, take: Callable[[], T | None], left_before: int) -> T | None:
         """What `take` gives, once it does; None if nobody is there, or the last who was has left since then."""
         end = time.monotonic() + self._start.linger_ms / 1000
-        with self._came, self._asking():
-            self._waits = True
+        with self._asking():
             try:
-                while (found := take()) is None:
-                    if (capture := self._wished()) is not None:
-                        self._came.release()  # It writes, so it waits for a turn, which the thread that listens brings.
-                        try:
-                            capture()
-                        finally:
-                            self._came.acquire()
-                        continue
-                    left = end - time.monotonic()
-                    if left <= 0 or self._stop.is_set or self._left != left_before:
-                        return None
-                    self._came.wait(left)
+                while True:
+                    with self._came:
+                        self._waits = True
+                        if (found := take()) is not None:
+                            return found
+                        capture = self._wished()
+                        if capture is None:
+                            left = end - time.monotonic()
+                            if left <= 0 or self._stop.is_set or self._left != left_before:
+                                return None
+                            self._came.wait(left)
+                            continue
+                    capture()  # It writes, so it waits for a turn, which the thread that listens brings.
             finally:
-                self._waits = False
-        return found
+                with self._came:
+                    self._waits, self._look_ahead = False, False
+                    if self._look:  # It goes on, so there is nothing to capture.
+                        self._look = False
+                        self._end.say(pair.Looked())
 
     def _wished(self) -> Callable[[], None] | None:
         """The capture that is to be made while a person is waited for; None where none is."""
