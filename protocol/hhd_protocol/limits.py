@@ -516,6 +516,12 @@ SYNC_WORDS_A_SECOND = 100
 SYNC_UNBACKED_MAX = 100_000
 """Statements that a peer gives on one link without the content of any checkpoint among them."""
 
+SYNC_BARE_SESSIONS_MAX = 2048
+"""Of so many sessions a device says with each hello what content is not there; of more it says that there are more."""
+
+SYNC_BARE_MAX = 100_000
+"""Checkpoints without content that are kept of one device, 32 bytes each; of one that says more it is not known."""
+
 SYNC_STATEMENTS_MAX = 2_000_000
 """Statements of one signer in one session: two for each of its effects."""
 

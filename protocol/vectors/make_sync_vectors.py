@@ -66,6 +66,7 @@ MESSAGES: list[messages.Message] = [
     messages.AskKeys(session=SESSION),
     messages.Holding(why="this session is larger than 1 GB", session=SESSION),
     messages.Had(session=SESSION, records=(statement("release"),)),
+    messages.Bare(session=SESSION, checkpoints=(CHECKPOINT,)),
 ]
 
 

@@ -17,7 +17,7 @@ from hhd.store.freshness import FRESHNESS
 from hhd.store.objects import row_number
 from hhd.store.store import Limits
 from hhd_protocol.errors import FormatError
-from hhd_protocol.ids import CheckpointId, SessionId
+from hhd_protocol.ids import CheckpointId, DeviceId, SessionId
 
 
 def spread(people: Person, name: str, session: SessionId) -> Spread:
@@ -159,6 +159,45 @@ def test_a_device_that_has_the_newest_alone_is_not_said_to_have_all(
         alice.link("laptop", "desktop")
         assert alice.pump()
         assert insist_on_no_more_than_there_is(alice, session) == (count, count)
+
+
+def test_a_device_is_not_said_to_have_what_is_on_its_way_while_nothing_differs(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    with person(tmp_path, "laptop", "desktop") as alice:
+        session = alice.create("laptop")
+        work = Work(alice, "laptop", session, Memory(20))
+        for _ in range(11):
+            work.step()
+        count = len(alice["laptop"].store.checkpoint_ids(session))
+        alice.do("desktop", lambda engine: engine.hold("its disk is full"))
+        alice.link("laptop", "desktop")
+        assert alice.pump()
+        alice.do("desktop", lambda engine: engine.hold(""))
+        there = alice["desktop"].store
+        parts, given = alice["laptop"].engine.next_part, list[int]()
+
+        def one_by_one(peer: DeviceId) -> bytes | None:
+            return parts(peer) if given and not given.clear() else None
+
+        monkeypatch.setattr(alice["laptop"].engine, "next_part", one_by_one)
+        while session not in there.sessions() or not there.checkpoint_ids(session):
+            given.append(1)
+            assert alice.pump()
+            alice.do("desktop", lambda engine: engine.ticked())
+        for name in ("laptop", "desktop"):  # What they compare is the same at both, and neither knows the other.
+            alice.restart(name)
+        alice.link("laptop", "desktop")
+        assert not alice.pump(until=lambda: not alice.wires), "words went, and no content"
+        before = len(alice["desktop"].store.checkpoint_ids(session))
+        assert 0 < before < count, "the newest came first"
+        assert insist_on_no_more_than_there_is(alice, session) == (0, before)
+        alice.cut("laptop")  # Nor once the link is gone.
+        assert insist_on_no_more_than_there_is(alice, session) == (0, before)
+        alice.link("laptop", "desktop")
+        assert alice.pump()
+        assert insist_on_no_more_than_there_is(alice, session) == (count, count)
+        assert spread(alice, "laptop", session).level
 
 
 def test_a_device_whose_store_was_wiped_has_nothing_any_more(tmp_path: Path) -> None:

@@ -2,10 +2,18 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
 from hashlib import sha256
 
 from hhd_protocol.ids import CheckpointId, DeviceId, Incarnation, ObjectName, SessionId, Sha256, StatementId
-from hhd_protocol.limits import SYNC_AGAIN_MS, SYNC_STILL_MS_MAX, SYNC_UNBACKED_MAX, SYNC_WANT_AGAIN_MAX
+from hhd_protocol.limits import (
+    SYNC_AGAIN_MS,
+    SYNC_BARE_MAX,
+    SYNC_IDS_MAX,
+    SYNC_STILL_MS_MAX,
+    SYNC_UNBACKED_MAX,
+    SYNC_WANT_AGAIN_MAX,
+)
 from hhd_protocol.sync import Chains, Sync, encode_message, session_digest
 from hhd_protocol.sync.events import (
     Acknowledged,
@@ -33,8 +41,79 @@ from hhd_protocol.sync.events import (
     Tick,
     Woke,
 )
-from hhd_protocol.sync.messages import Absent, Answered, Ask, Differ, Entry, Hello, Message, Statements, Want
+from hhd_protocol.sync.messages import (
+    Absent,
+    Acknowledge,
+    Answered,
+    Ask,
+    Bare,
+    Differ,
+    Entry,
+    Hello,
+    Message,
+    Statements,
+    Want,
+)
 from hhd_protocol.sync.wants import NO_SESSION
+
+HELLO = Hello(incarnation=Incarnation(bytes(16)), round=1, count=1, root=bytes(32))
+
+
+def kinds(outputs: list[Output]) -> list[str]:
+    return [type(one.message if isinstance(one, Send) else one).__name__ for one in outputs]
+
+
+def test_what_lacks_its_content_is_said_before_each_hello_and_first_before_the_answer_to_one() -> None:
+    laptop = Device(LAPTOP, {session(1): line(1, 2)})
+    machine = laptop.machine
+    assert kinds(machine.handle(Linked(peer=DESKTOP), 0)) == ["Hello"], "it is not known yet what the peer takes"
+    assert kinds(machine.handle(Heard(peer=DESKTOP, message=HELLO), 0)) == ["SendBare", "Buckets"]
+    assert kinds(machine.handle(Heard(peer=DESKTOP, message=replace(HELLO, round=2)), 0)) == ["Buckets"]
+    assert kinds(machine.handle(Tick(), SYNC_AGAIN_MS)) == ["SendBare", "Hello"]
+    machine.handle(Linked(peer=SERVER), 0)
+    older = replace(HELLO, version=2)
+    assert kinds(machine.handle(Heard(peer=SERVER, message=older), 0)) == ["Buckets"], "one that knows none gets none"
+    assert kinds(machine.handle(Woke(), 1)) == ["SendBare", "Hello", "Hello"]
+
+
+def test_what_a_peer_says_that_it_lacks_counts_until_it_acknowledges_it_or_names_it_no_more() -> None:
+    laptop = Device(LAPTOP, {session(1): line(1, 3)})
+    machine, ids = laptop.machine, [CheckpointId(one) for one in line(1, 3)]
+    machine.handle(Linked(peer=DESKTOP), 0)
+    peer = machine.peers[DESKTOP]
+
+    def hears(*messages: Message) -> None:
+        for message in messages:
+            machine.handle(Heard(peer=DESKTOP, message=message), 0)
+
+    hears(HELLO, Bare(session=session(1), checkpoints=tuple(ids)))
+    assert not peer.is_known, "it has not answered: more may come"
+    hears(Answered(round=1))
+    assert peer.is_known and peer.lacks == {session(1): set(ids)}
+    hears(Acknowledge(session=session(1), whole=(ids[1],)))
+    assert peer.lacks == {session(1): {ids[0], ids[2]}}
+    hears(Bare(session=session(1), checkpoints=(ids[0],)), replace(HELLO, round=2))
+    assert peer.lacks == {session(1): {ids[0]}}
+    hears(replace(HELLO, round=3))
+    assert not peer.lacks, "it did not name it again"
+    hears(Bare(session=session(2), checkpoints=(ids[0],)))
+    assert not peer.lacks, "of what is not here nothing is kept"
+
+
+def test_of_a_peer_that_says_more_than_is_kept_nothing_is_known_until_it_says_less() -> None:
+    many = tuple(CheckpointId(name(f"many {at}")) for at in range(SYNC_IDS_MAX))
+    laptop = Device(LAPTOP, {session(1): line(1, 3)})
+    machine = laptop.machine
+    machine.handle(Linked(peer=DESKTOP), 0)
+    peer = machine.peers[DESKTOP]
+    for bare in ([Bare(session=session(1), checkpoints=many)] * 8, [Bare(session=NO_SESSION, checkpoints=())]):
+        for message in (HELLO, *bare, Answered(round=1)):
+            machine.handle(Heard(peer=DESKTOP, message=message), 0)
+        assert not peer.is_known and sum(map(len, peer.lacks.values())) <= SYNC_BARE_MAX
+        for round in (2, 3):
+            machine.handle(Heard(peer=DESKTOP, message=replace(HELLO, round=round)), 0)
+        assert peer.is_known and not peer.lacks
+
 
 LAPTOP, DESKTOP, SERVER = (DeviceId(sha256(name.encode()).digest()) for name in ("laptop", "desktop", "server"))
 

@@ -32,6 +32,7 @@ from hhd_protocol.sync.messages import (
     Answered,
     Ask,
     AskKeys,
+    Bare,
     Begin,
     Buckets,
     Compared,
@@ -222,5 +223,6 @@ _TABLE: dict[int, tuple[type[Any], dict[str, Form]]] = {
     15: (AskKeys, {"session": _ID}),
     16: (Holding, {"why": _TEXT, "session": (_same, partial(_maybe, partial(_bytes, size=32)))}),
     17: (Had, {"session": _ID, "records": _IDS}),
+    18: (Bare, {"session": _ID, "checkpoints": _IDS}),
 }
 _NUMBERS = {kind: number for number, (kind, _) in _TABLE.items()}

@@ -161,6 +161,13 @@ class Send:
 
 
 @dataclass(frozen=True, kw_only=True)
+class SendBare:
+    """Say `Bare` to a peer of each session that it may have of which some content is not here, and of no other."""
+
+    peer: DeviceId
+
+
+@dataclass(frozen=True, kw_only=True)
 class SendStatements:
     """Send these statements of a session, records first; `eager`: with the objects that they brought, if small."""
 
@@ -213,4 +220,4 @@ class Cut:
     why: str
 
 
-Output = Load | Take | Send | SendStatements | SendContent | Lacking | Answering | Acknowledged | Cut
+Output = Load | Take | Send | SendBare | SendStatements | SendContent | Lacking | Answering | Acknowledged | Cut

@@ -40,6 +40,7 @@ from hhd_protocol.sync.messages import (
     Acknowledge,
     Answered,
     Ask,
+    Bare,
     Begin,
     Buckets,
     Compared,
@@ -215,6 +216,9 @@ class Sync:
                 return self._ask_for_content(now_ms)
             case Acknowledge():
                 return self._acknowledged(one, message, now_ms)
+            case Bare(session=session, checkpoints=checkpoints):
+                one.is_bare(session, checkpoints, here=session in self.digests)
+                return []
             case Holding(why=why, session=session):
                 if why:
                     one.holding[session] = why

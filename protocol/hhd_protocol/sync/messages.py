@@ -7,10 +7,10 @@ from dataclasses import dataclass, field
 from hhd_protocol.ids import CheckpointId, EpochId, FamilyId, Incarnation, ObjectName, SessionId, Sha256, StatementId
 from hhd_protocol.limits import OBJECT_BYTES_MAX, SYNC_LETTER_BYTES_MAX
 
-VERSION = 2
-VERSION_MIN, VERSION_BEFORE = 1, 2
-"""Who says less than the one is not spoken with; who says less than the other knows no recipe that names an image
-before (of form 3), and gets none."""
+VERSION = 3
+VERSION_MIN, VERSION_BEFORE, VERSION_BARE = 1, 2, 3
+"""Who says less than the first is not spoken with; who says less than the second knows no recipe that names an image
+before (of form 3), and who says less than the third no `Bare`: neither is sent there."""
 DIGEST_BYTES = 16
 OBJECT, MODULE, LETTER = 0, 1, 2
 """What a part is of: a sealed object, a module (sealed in the family of the session it was asked for), a letter."""
@@ -197,6 +197,14 @@ class Had:
     records: tuple[StatementId, ...]
 
 
+@dataclass(frozen=True, kw_only=True)
+class Bare:
+    """Checkpoints of a session of which the sender has no content, heads or not; what it said before counts no more."""
+
+    session: SessionId
+    checkpoints: tuple[CheckpointId, ...]
+
+
 Message = (
     Hello
     | Buckets
@@ -216,4 +224,5 @@ Message = (
     | AskKeys
     | Holding
     | Had
+    | Bare
 )

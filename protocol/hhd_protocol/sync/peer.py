@@ -2,12 +2,15 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable
+from collections.abc import Callable, Collection, Iterable
 from dataclasses import dataclass, field
 
 from hhd_protocol.ids import CheckpointId, DeviceId, Incarnation, SessionId, StatementId
+from hhd_protocol.limits import SYNC_BARE_MAX
 from hhd_protocol.sync.budget import Budget
 from hhd_protocol.sync.events import Output, SendStatements
+from hhd_protocol.sync.messages import VERSION_BARE
+from hhd_protocol.sync.wants import NO_SESSION
 
 
 @dataclass(kw_only=True)
@@ -23,6 +26,8 @@ class Peer:
     came to be otherwise here after it was asked. `asking`: the number of the round that it asks. `given`: how often
     each object that is here was asked for. `unbacked`: statements it gave since it last gave content. `version`: what
     its hello says, 0 before that.
+    `lacks`: what it said that it has no content of, with `NO_SESSION` where that is not all; `named`: the sessions of
+    that since its last hello, and `told` how many checkpoints. `said`: it has said so of all, on this link.
     """
 
     id: DeviceId
@@ -48,6 +53,35 @@ class Peer:
     unbacked: int = 0
     budget: Budget = field(default_factory=Budget)
     asked_ms: int = 0
+    lacks: dict[SessionId, set[CheckpointId]] = field(default_factory=dict)
+    named: set[SessionId] = field(default_factory=set)
+    told: int = 0
+    said: bool = False
+
+    def is_bare(self, session: SessionId, checkpoints: Collection[CheckpointId], *, here: bool) -> None:
+        """It said that it has no content of these; `here`: the session is here, else nothing is to be known of it."""
+        self.told += len(checkpoints)
+        if self.told > SYNC_BARE_MAX or session == NO_SESSION:
+            session, checkpoints, here = NO_SESSION, (), True
+        if here:
+            self.lacks[session] = set(checkpoints)
+            self.named.add(session)
+
+    def hello(self, version: int) -> None:
+        """It begins a round; what it did not name again since the last one, it has by now, or never will."""
+        self.version, self.told = version, 0
+        self.lacks = {session: lacks for session, lacks in self.lacks.items() if session in self.named}
+        self.named.clear()
+
+    @property
+    def is_known(self) -> bool:
+        """Whether what it has is known, content and all, as far as one like it says that."""
+        return not self.says or (self.said and NO_SESSION not in self.lacks)
+
+    @property
+    def says(self) -> bool:
+        """Whether it is one that says of which checkpoints it has no content."""
+        return self.version >= VERSION_BARE and not self.sealed
 
     def has(self, session: SessionId) -> bool:
         """Whether it said that all that is here of a session is durable there."""
@@ -75,7 +109,7 @@ class Peer:
 
     def forget(self, session: SessionId) -> None:
         """What was under way of a session is no more: it is gone from this device."""
-        for known in (self.grew, self.sent, self.bare, self.along):
+        for known in (self.grew, self.sent, self.bare, self.along, self.lacks):
             known.pop(session, None)
         self.missed.discard(session)
 
@@ -91,6 +125,10 @@ class Peer:
             bare.difference_update(whole)
             if not bare:
                 del self.bare[session]
+        if (lacks := self.lacks.get(session)) is not None:
+            lacks.difference_update(whole)
+            if not lacks:
+                del self.lacks[session]
         if (along := self.along.get(session)) is not None:
             along.difference_update(whole)
             if not along:

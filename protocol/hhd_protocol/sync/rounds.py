@@ -13,7 +13,7 @@ from hhd_protocol.ids import Incarnation, SessionId
 from hhd_protocol.limits import SYNC_IDS_MAX
 from hhd_protocol.sync import compare
 from hhd_protocol.sync.chains import Frontier
-from hhd_protocol.sync.events import Acknowledged, Answering, Cut, Lacking, Output, Send
+from hhd_protocol.sync.events import Acknowledged, Answering, Cut, Lacking, Output, Send, SendBare
 from hhd_protocol.sync.here import Here
 from hhd_protocol.sync.messages import (
     DIGEST_BYTES,
@@ -57,10 +57,12 @@ class Rounds:
             root=self._here.root_for(one),
             holding=holding,
         )
-        return [Send(peer=one.id, message=hello)]
+        bare = [SendBare(peer=one.id)] if one.says else []
+        return [*bare, Send(peer=one.id, message=hello)]
 
     def entries(self, one: Peer, told: Buckets) -> list[Output]:
         """The peer told of its buckets: say what is here in those that differ."""
+        one.said = True
         if told.round != one.round:
             return []
         one.differs = True
@@ -120,6 +122,7 @@ class Rounds:
         """The peer has answered all that it was asked in a round."""
         if round > one.round:
             return [Cut(peer=one.id, why="it answers what it was not asked")]
+        one.said = True
         one.answered = max(one.answered, round)
         outputs: list[Output] = [Answering(peer=one.id)] if round >= self._since else []
         if round == one.round and not one.differs and not one.sealed:
@@ -139,7 +142,9 @@ class Rounds:
         """The peer begins a round."""
         if hello.version < VERSION_MIN:
             return [Cut(peer=one.id, why="it speaks a version of sync that is not known here")]
-        one.incarnation, one.version = hello.incarnation, hello.version
+        first, one.incarnation = one.incarnation is None, hello.incarnation
+        one.hello(hello.version)
+        bare: list[Output] = [SendBare(peer=one.id)] if first and one.says else []  # It was not known to take that.
         one.holding.pop(None, None)
         if hello.holding:
             one.holding[None] = hello.holding
@@ -153,6 +158,7 @@ class Rounds:
             one.missed.clear()
             one.bare.clear()
             return [
+                *bare,
                 Acknowledged(peer=one.id, session=None),
                 Send(peer=one.id, message=Answered(round=hello.round)),
             ]
@@ -161,7 +167,8 @@ class Rounds:
         one.missed.clear()
         bits = compare.bits_for(max(len(mine), hello.count))
         digests = b"".join(compare.bucket_digests(mine, bits))
-        outputs: list[Output] = [Send(peer=one.id, message=Buckets(round=hello.round, bits=bits, digests=digests))]
+        buckets = Buckets(round=hello.round, bits=bits, digests=digests)
+        outputs: list[Output] = [*bare, Send(peer=one.id, message=buckets)]
         if one.answered >= one.round:  # It may have what is not here: ask in turn.
             outputs += self.hello(one, holding, now_ms)
         return outputs

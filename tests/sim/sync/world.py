@@ -33,6 +33,7 @@ from hhd_protocol.sync.events import (
     Opened,
     Output,
     Send,
+    SendBare,
     SendContent,
     SendStatements,
     Take,
@@ -43,6 +44,7 @@ from hhd_protocol.sync.messages import (
     OBJECT,
     Absent,
     Acknowledge,
+    Bare,
     Entry,
     Had,
     Message,
@@ -107,6 +109,10 @@ class SyncWorld(Linking):
                 self.happens(device, Loaded(session=self.sid, after=after, lacking=self.lacking(device)))
             case Send(peer=peer, message=message):
                 self.say(device, peer, message)
+            case SendBare(peer=peer):
+                if lacking := tuple(CheckpointId(one) for one in sorted(device.disk.bare)):
+                    self.reached["content is said to lack"] += 1
+                    self.say(device, peer, Bare(session=self.sid, checkpoints=lacking))
             case SendStatements(peer=peer, ids=ids, eager=eager):
                 self.send_statements(device, machine, peer, ids, eager=eager)
             case SendContent(peer=peer, objects=objects):

@@ -33,7 +33,7 @@ from hhd.store.errors import BusyError, FullStoreError
 from hhd.store.store import Store
 from hhd_protocol.errors import FormatError
 from hhd_protocol.ids import CheckpointId, DeviceId, Incarnation, ObjectName, SessionId
-from hhd_protocol.limits import SYNC_AGAIN_MS
+from hhd_protocol.limits import SYNC_AGAIN_MS, SYNC_BARE_SESSIONS_MAX, SYNC_IDS_MAX
 from hhd_protocol.sync import Sync, decode_message
 from hhd_protocol.sync import events as happenings
 from hhd_protocol.sync.events import Event, Output
@@ -41,6 +41,7 @@ from hhd_protocol.sync.messages import (
     OBJECT,
     Absent,
     AskKeys,
+    Bare,
     Begin,
     Had,
     Keys,
@@ -50,6 +51,7 @@ from hhd_protocol.sync.messages import (
     Statements,
     Want,
 )
+from hhd_protocol.sync.wants import NO_SESSION
 
 log = logging.getLogger(__name__)
 
@@ -190,6 +192,7 @@ class Engine:
         self._serving.lost(peer)
         out = self._collected(self._arrivals.flush)
         self.note_freshness()
+        self.freshness.lost(peer)
         return out.join(self._happens(happenings.Lost(peer=peer)))
 
     def heard(self, peer: DeviceId, *raws: bytes) -> Out:
@@ -406,6 +409,8 @@ class Engine:
                 for name in message.objects if isinstance(message, Want) else ():
                     if here := self._arrivals.begun.begun(name):  # A cut came in the middle of it.
                         talk.send(peer, Begin(what=OBJECT, name=name, offset=here))
+            case happenings.SendBare(peer=peer):
+                self._say_bare(peer)
             case happenings.SendStatements():
                 self._serving.statements(output)
             case happenings.SendContent():
@@ -423,6 +428,17 @@ class Engine:
                 log.warning("sync: the link to device %s ends: %s", peer.hex()[:16], why)
                 self._serving.lost(peer)
                 talk.out.cuts.append((peer, why))
+
+    def _say_bare(self, peer: DeviceId) -> None:
+        """Say which content is not here: a comparison names heads alone, and they may have come first."""
+        index, left_out = self._held.index, self.machine.peers[peer].left_out
+        bare = sorted(index.bare - left_out)
+        for session in bare[:SYNC_BARE_SESSIONS_MAX]:
+            lacking = tuple(index.seen(self.store, session).bare)[:SYNC_IDS_MAX]
+            if lacking:
+                self._talk.send(peer, Bare(session=session, checkpoints=lacking))
+        if len(bare) > SYNC_BARE_SESSIONS_MAX:
+            self._talk.send(peer, Bare(session=NO_SESSION, checkpoints=()))
 
     def _take(self, peer: DeviceId, message: Message) -> None:
         """Take in what the machine let through."""

@@ -5,6 +5,7 @@ looked at after something happened to it, some hundreds at a time.
 
 A comparison names of what a device lacks only the heads. So where it lacked one, or takes no content, only what it
 acknowledged counts, whatever its digests say, until devices compare that take content and have nothing otherwise.
+A device that says of which checkpoints it has no content is believed, and nothing is said of it before it has.
 """
 
 from __future__ import annotations
@@ -19,7 +20,8 @@ from hhd_protocol.ids import CheckpointId, DeviceId, SessionId
 from hhd_protocol.limits import SYNC_IDS_MAX
 from hhd_protocol.sync import Sync
 from hhd_protocol.sync.events import Acknowledged
-from hhd_protocol.sync.messages import Ask, Message
+from hhd_protocol.sync.messages import Answered, Ask, Bare, Buckets, Hello, Message
+from hhd_protocol.sync.peer import Peer
 
 SEVERAL = 8
 """Sessions that are written down at once: their store is not held longer than a step may wait."""
@@ -42,6 +44,8 @@ class Freshness:
         """Acknowledged with their content, beyond those that are written down."""
         self._doubted: dict[DeviceId, set[SessionId]] = {}
         """Sessions of which a device may lack content that no comparison names."""
+        self._unsaid: dict[DeviceId, Mapping[SessionId, bytes]] = {}
+        """Digests of sessions of devices that have them, and did not say yet of which checkpoints not the content."""
 
     def touched(self, sessions: Iterable[SessionId]) -> None:
         """Something happened to these sessions."""
@@ -55,19 +59,31 @@ class Freshness:
         """A device has something of a session, or (None) all that it is to have."""
         if said.session is not None:
             self._touched[said.session] = None
+            one = self._machine.peers.get(said.peer)
+            knows = one is not None and one.says and one.is_known and one.takes(said.session)
+            if one is not None and knows and said.session not in one.lacks:
+                self._doubted.get(said.peer, set()).discard(said.session)
             if said.whole and said.session in self._machine.digests:
                 known = self._whole.setdefault(said.peer, {}).setdefault(said.session, set())
                 if len(known) < SYNC_IDS_MAX:  # What is dropped is found level by a comparison.
                     known.update(said.whole)
             return
         peer = self._machine.peers[said.peer]
-        doubted = self._doubted.get(said.peer, set())
-        for session in [one for one in doubted if peer.takes(one)]:
+        digests = self._piled if peer.sealed else self._machine.digests
+        if not peer.is_known:
+            self._unsaid[said.peer] = dict(digests)
+        else:
+            self._is_level(peer, digests)
+
+    def _is_level(self, peer: Peer, digests: Mapping[SessionId, bytes]) -> None:
+        """A device had all of these sessions that it is to have, but for content that it may lack."""
+        doubted = self._doubted.get(peer.id, set())
+        for session in [one for one in doubted if peer.takes(one) and one not in peer.lacks]:
             doubted.discard(session)
             self._touched[session] = None
-        level = self._level.setdefault(said.peer, {})
+        level = self._level.setdefault(peer.id, {})
         left_out = peer.left_out
-        for session, digest in (self._piled if peer.sealed else self._machine.digests).items():
+        for session, digest in digests.items():
             now = KEPT_BACK if session in left_out else digest
             if level.get(session) != now:
                 level[session] = now
@@ -75,9 +91,22 @@ class Freshness:
 
     def heard(self, peer: DeviceId, message: Message) -> None:
         """A device said something: where it lacks the content of a head, it may lack that of what stands before it."""
-        if isinstance(message, Ask) and message.lacking and message.session in self._machine.digests:
-            self._doubted.setdefault(peer, set()).add(message.session)
-            self._touched[message.session] = None
+        match message:
+            case Ask(session=session, lacking=lacking) | Bare(session=session, checkpoints=lacking):
+                if lacking and session in self._machine.digests:
+                    self._doubted.setdefault(peer, set()).add(session)
+                    self._touched[session] = None
+            case Hello():
+                self._unsaid.pop(peer, None)
+            case Answered() | Buckets():
+                if (digests := self._unsaid.pop(peer, None)) is not None:  # What it lacks, it said before that.
+                    self._is_level(self._machine.peers[peer], digests)
+            case _:
+                pass
+
+    def lost(self, peer: DeviceId) -> None:
+        """The link to a device is gone."""
+        self._unsaid.pop(peer, None)
 
     @property
     def waits(self) -> bool:
@@ -123,6 +152,8 @@ class Freshness:
         digest = self._machine.digests.get(session, b"")
         said = self._level.get(device, {}).get(session)
         peer = self._machine.peers.get(device)
+        if peer is not None and not peer.is_known:
+            return before  # Nor how it is now, nor which content it lacks.
         if peer is not None and peer.level and not peer.sealed:  # It has said how it is now.
             said = digest if self._machine.is_level(device, session) else None
         if said == KEPT_BACK or (peer is not None and session in peer.left_out):
@@ -134,7 +165,10 @@ class Freshness:
         if not level and (peer is None or sealed or not peer.level or session in peer.apart):
             return before  # It said nothing that is new.
         ids = store.checkpoint_ids(session)
-        had = self._had(session, device, ids, 0 if before is None else before.had)
+        if level and peer is not None and peer.says:  # All but what it named.
+            had = _before_gap(store, ids, peer.lacks.get(session, set()))
+        else:
+            had = self._had(session, device, ids, 0 if before is None else before.had)
         if level and (sealed or had == len(ids) or session not in self._doubted.get(device, ())):
             self._whole.get(device, {}).pop(session, None)
             self._doubted.get(device, set()).discard(session)
@@ -149,7 +183,7 @@ class Freshness:
         peer, acknowledged = self._machine.peers.get(device), self._whole.get(device, {})
         lacks: set[bytes] = set()
         if peer is not None:
-            lacks.update(peer.sent.get(session, ()), peer.bare.get(session, ()))
+            lacks.update(peer.sent.get(session, ()), peer.bare.get(session, ()), peer.lacks.get(session, ()))
             if not (peer.sealed or peer.takes(session)):
                 self._doubted.setdefault(device, set()).add(session)
         had = min(before, len(ids))
@@ -163,3 +197,11 @@ class Freshness:
         else:
             acknowledged.pop(session, None)
         return had
+
+
+def _before_gap(store: Store, ids: list[CheckpointId], lacks: set[CheckpointId]) -> int:
+    """How many of `ids` come before the first of `lacks`, but for those whose content was given up here, too."""
+    for at, one in enumerate(ids) if lacks else ():
+        if one in lacks and not store.checkpoint(one).thinned:
+            return at
+    return len(ids)

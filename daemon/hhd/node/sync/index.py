@@ -45,6 +45,12 @@ class Index:
         """Of each revision, by what it is seen that nobody has written to its session since."""
         self._dirty: dict[SessionId, Level] = {}
         self.digests: dict[SessionId, bytes] = {}
+        self._bare: set[SessionId] = set()
+
+    @property
+    def bare(self) -> frozenset[SessionId]:
+        """Sessions of which some content is not here."""
+        return frozenset(self._bare)
 
     def open(self, store: Store) -> list[SessionId]:
         """Read or make the digests of all sessions; return those of which some content is not here."""
@@ -59,6 +65,7 @@ class Index:
                     self.digests[session] = level.digest
                     if level.bare:
                         bare.append(session)
+                        self._bare.add(session)
                 except DamagedStoreError:  # `hhd check` names it; the others go on.
                     continue
         return bare
@@ -179,6 +186,7 @@ class Index:
         digest = session_digest(known.chains.frontier(marked=False), lacking)
         self.digests[session] = digest
         self.revisions[session] = revision
+        self._bare.add(session) if known.bare else self._bare.discard(session)
         self._dirty[session] = Level(digest=digest, lacking=lacking, bare=bool(known.bare))
         return digest
 
@@ -194,6 +202,7 @@ class Index:
         self.digests.pop(session, None)
         self.revisions.pop(session, None)
         self._marks.pop(session, None)
+        self._bare.discard(session)
 
     def reread(self, session: SessionId) -> None:
         """What is held of a session is not what is here: read it when it is asked for."""
