@@ -18,9 +18,9 @@ from tests.sim.world import World
 
 from hhd_protocol.ids import DeviceId, Incarnation
 from hhd_protocol.sync import Sync, decode_message, encode_message
-from hhd_protocol.sync.events import Event, Heard, Linked, Lost, Output, Woke
+from hhd_protocol.sync.events import Event, Heard, Linked, Lost, Output, SendBare, Woke
 from hhd_protocol.sync.links import Links, Stamp
-from hhd_protocol.sync.messages import Answered, Hello, Message, Part, Statements, Want
+from hhd_protocol.sync.messages import Answered, Bare, Hello, Message, Part, Statements, Want
 
 TWO = frozenset[DeviceId]
 BEGIN, END, LOST = "begin", "end", "lost"
@@ -50,6 +50,8 @@ class Wire:
     target: DeviceId
     raw: bytes
     link: Connection
+    bare: bytes = b""
+    """What goes just before it of content that is not there, and is lost or comes twice with it."""
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -279,13 +281,17 @@ class Linking(World):
         """What was said goes out, over the links that it was said for."""
         while made.out:
             stamp, saying = made.out.popleft()
+            before: dict[DeviceId, bytes] = {}
             for peer, said in saying:
-                if isinstance(said, Reply):
+                if isinstance(said, Bare):
+                    before[peer] = encode_message(said)
+                elif isinstance(said, Reply):
                     self.answered(device, made, peer, said, stamp)
                 elif (link := made.links.over(peer, stamp)) is None:
                     self.reached["said for a link that is no more"] += 1
                 elif peer in link.ends and not link.dead:
-                    self.wires.append(Wire(source=device.id, target=peer, raw=encode_message(said), link=link))
+                    raw, bare = encode_message(said), before.pop(peer, b"")
+                    self.wires.append(Wire(source=device.id, target=peer, raw=raw, link=link, bare=bare))
 
     def answered(self, device: Device, made: Driver, peer: DeviceId, reply: Reply, stamp: Stamp[Connection]) -> None:
         if made.openings != device.openings:
@@ -310,7 +316,8 @@ class Linking(World):
         for output in made.machine.handle(event, device.now_ms(self.now_ms)):
             if self.driver(device) is not made:
                 return
-            if self.crash_chance and self.rng.random() < self.crash_chance / 8:
+            crashes = not isinstance(output, SendBare)  # It is one with what it is said before.
+            if crashes and self.crash_chance and self.rng.random() < self.crash_chance / 8:
                 self.crash(device)
                 return
             self.carry(device, made.machine, output)
@@ -388,6 +395,8 @@ class Linking(World):
             return
         if made.links.current(wire.source) is not wire.link:
             self.reached["message of a replaced link taken"] += 1
+        if wire.bare:
+            self.happens(device, Heard(peer=wire.source, message=decode_message(wire.bare)))
         message = self.opened(wire)
         if isinstance(message, Hello):
             self.reached["round"] += 1
