@@ -73,6 +73,12 @@ class Peer:
         self.lacks = {session: lacks for session, lacks in self.lacks.items() if session in self.named}
         self.named.clear()
 
+    def answers(self) -> None:
+        """It answers a round; before its first answer on a link it said what it lacks, as it does before each hello."""
+        if not self.said:
+            self.said = True
+            self.named.clear()
+
     @property
     def is_known(self) -> bool:
         """Whether what it has is known, content and all, as far as one like it says that."""

@@ -62,7 +62,7 @@ class Rounds:
 
     def entries(self, one: Peer, told: Buckets) -> list[Output]:
         """The peer told of its buckets: say what is here in those that differ."""
-        one.said = True
+        one.answers()
         if told.round != one.round:
             return []
         one.differs = True
@@ -122,7 +122,7 @@ class Rounds:
         """The peer has answered all that it was asked in a round."""
         if round > one.round:
             return [Cut(peer=one.id, why="it answers what it was not asked")]
-        one.said = True
+        one.answers()
         one.answered = max(one.answered, round)
         outputs: list[Output] = [Answering(peer=one.id)] if round >= self._since else []
         if round == one.round and not one.differs and not one.sealed:

@@ -176,7 +176,7 @@ def test_whatever_the_wire_is_cut_at_everything_arrives_and_no_object_is_sent_tw
         cuts = 0
         while True:
             alice.link("laptop", "desktop")
-            if alice.pump(12 + cuts % 5):
+            if alice.pump(14 + cuts % 5):
                 break
             alice.cut("laptop")
             cuts += 1
