@@ -5,24 +5,19 @@ from __future__ import annotations
 import pytest
 from tests.sim.group.world import World
 from tests.sim.kinds import GROUP
-from tests.sim.running import run_world, run_worlds
+from tests.sim.running import run_worlds
+from tests.sim.worlds import all_hold, is_the_same_each_time, usual
 
 WORLDS, LONG = range(320), range(50_000, 51_000)
 
 
 def test_nothing_breaks_in_the_first_worlds() -> None:
-    tally = run_worlds(GROUP, WORLDS)
-    print(tally.told())
-    assert not tally.failures, tally.stories()
-    assert not set(tally.missing()) - GROUP.rare, tally.told()
+    all_hold(GROUP, WORLDS, met=usual(GROUP))
 
 
 @pytest.mark.long
 def test_nothing_breaks_in_many_worlds() -> None:
-    tally = run_worlds(GROUP, LONG)
-    print(tally.told())
-    assert not tally.failures, tally.stories()
-    assert not tally.missing(), tally.told()
+    all_hold(GROUP, LONG, met=GROUP.required)
 
 
 def test_a_failing_world_tells_its_whole_story(monkeypatch: pytest.MonkeyPatch) -> None:
@@ -35,6 +30,4 @@ def test_a_failing_world_tells_its_whole_story(monkeypatch: pytest.MonkeyPatch) 
 
 
 def test_a_world_is_the_same_each_time() -> None:
-    one, other = run_world(GROUP, 4)[2], run_world(GROUP, 4)[2]
-    assert one.story() == other.story() and one.reached == other.reached
-    assert run_world(GROUP, 5)[2].story() != one.story()
+    is_the_same_each_time(GROUP, 4, 5)

@@ -5,7 +5,7 @@ from __future__ import annotations
 import pytest
 from tests.sim.handoff.running import STAGES
 from tests.sim.kinds import HANDOFF
-from tests.sim.running import run_world, run_worlds
+from tests.sim.worlds import all_hold, is_the_same_each_time, usual
 
 from hhd_protocol.handoff import Stage
 
@@ -18,24 +18,17 @@ FOUND = {
 
 
 def test_nothing_breaks_in_the_first_worlds() -> None:
-    tally = run_worlds(HANDOFF, WORLDS)
-    print(tally.told())
-    assert not tally.failures, tally.stories()
-    assert not set(tally.missing()) - HANDOFF.rare, tally.told()
+    all_hold(HANDOFF, WORLDS, met=usual(HANDOFF))
 
 
 @pytest.mark.parametrize("seed", FOUND, ids=lambda seed: f"{seed}: {FOUND[seed]}")
 def test_worlds_that_broke_once_hold(seed: int) -> None:
-    tally = run_worlds(HANDOFF, [seed])
-    assert not tally.failures, tally.stories()
+    all_hold(HANDOFF, [seed])
 
 
 @pytest.mark.long
 def test_nothing_breaks_in_many_worlds() -> None:
-    tally = run_worlds(HANDOFF, LONG)
-    print(tally.told())
-    assert not tally.failures, tally.stories()
-    assert not tally.missing(), tally.told()
+    all_hold(HANDOFF, LONG, met=HANDOFF.required)
 
 
 def test_every_stage_is_required_at_the_side_that_has_it() -> None:
@@ -45,5 +38,4 @@ def test_every_stage_is_required_at_the_side_that_has_it() -> None:
 
 
 def test_a_world_is_the_same_each_time() -> None:
-    one, other = run_world(HANDOFF, 33)[2], run_world(HANDOFF, 33)[2]
-    assert one.story() == other.story() and one.reached == other.reached
+    is_the_same_each_time(HANDOFF, 33, 34)

@@ -7,6 +7,7 @@ from tests.sim.checks import Checks
 from tests.sim.kinds import HOLDING
 from tests.sim.running import run_world, run_worlds
 from tests.sim.seeds import WIDE
+from tests.sim.worlds import all_hold, is_the_same_each_time, usual
 
 WORLDS, LONG = range(600), range(50_000, 54_000)
 MORE, MORE_LONG = range(WIDE, WIDE + 200), range(WIDE + 50_000, WIDE + 52_000)
@@ -20,31 +21,21 @@ OF_MORE = ("removed", "newer work outlives a removal", "content comes later", "r
 
 
 def test_nothing_breaks_in_the_first_worlds() -> None:
-    tally = run_worlds(HOLDING, WORLDS)
-    print(tally.told())
-    assert not tally.failures, tally.stories()
-    assert not set(tally.missing()) - HOLDING.rare, tally.told()
+    all_hold(HOLDING, WORLDS, met=usual(HOLDING))
 
 
 def test_nothing_breaks_where_sessions_are_removed_and_content_comes_late() -> None:
-    tally = run_worlds(HOLDING, MORE)
-    print(tally.told())
-    assert not tally.failures, tally.stories()
-    assert not [what for what in OF_MORE if not tally.reached[what]], tally.told()
+    all_hold(HOLDING, MORE, met=OF_MORE)
 
 
 @pytest.mark.parametrize("seed", FOUND, ids=lambda seed: f"{seed}: {FOUND[seed]}")
 def test_worlds_that_broke_once_hold(seed: int) -> None:
-    tally = run_worlds(HOLDING, [seed])
-    assert not tally.failures, tally.stories()
+    all_hold(HOLDING, [seed])
 
 
 @pytest.mark.long
 def test_nothing_breaks_in_many_worlds() -> None:
-    tally = run_worlds(HOLDING, [*LONG, *MORE_LONG])
-    print(tally.told())
-    assert not tally.failures, tally.stories()
-    assert not tally.missing(), tally.told()
+    all_hold(HOLDING, [*LONG, *MORE_LONG], met=HOLDING.required)
 
 
 def test_a_failing_world_tells_its_whole_story(monkeypatch: pytest.MonkeyPatch) -> None:
@@ -59,6 +50,4 @@ def test_a_failing_world_tells_its_whole_story(monkeypatch: pytest.MonkeyPatch) 
 
 
 def test_a_world_is_the_same_each_time() -> None:
-    one, other = run_world(HOLDING, 96)[2], run_world(HOLDING, 96)[2]
-    assert one.story() == other.story() and one.reached == other.reached
-    assert run_world(HOLDING, 95)[2].story() != one.story()
+    is_the_same_each_time(HOLDING, 96, 95)

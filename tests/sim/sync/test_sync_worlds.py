@@ -4,8 +4,8 @@ from __future__ import annotations
 
 import pytest
 from tests.sim.kinds import SYNC
-from tests.sim.running import run_world, run_worlds
 from tests.sim.seeds import WIDE
+from tests.sim.worlds import all_hold, is_the_same_each_time, usual
 
 WORLDS = [*range(240), *range(WIDE, WIDE + 80)]
 """The latter with removals."""
@@ -20,26 +20,18 @@ FOUND = {
 
 
 def test_nothing_breaks_in_the_first_worlds_and_all_settle() -> None:
-    tally = run_worlds(SYNC, WORLDS)
-    print(tally.told())
-    assert not tally.failures, tally.stories()
-    assert not set(tally.missing()) - SYNC.rare, tally.told()
+    all_hold(SYNC, WORLDS, met=usual(SYNC))
 
 
 @pytest.mark.parametrize("seed", FOUND, ids=lambda seed: f"{seed}: {FOUND[seed]}")
 def test_worlds_that_broke_once_hold(seed: int) -> None:
-    tally = run_worlds(SYNC, [seed])
-    assert not tally.failures, tally.stories()
+    all_hold(SYNC, [seed])
 
 
 @pytest.mark.long
 def test_nothing_breaks_in_more_worlds() -> None:
-    tally = run_worlds(SYNC, [*LONG, *LONG_WIDE])
-    print(tally.told())
-    assert not tally.failures, tally.stories()
-    assert not tally.missing(), tally.told()
+    all_hold(SYNC, [*LONG, *LONG_WIDE], met=SYNC.required)
 
 
 def test_a_world_is_the_same_each_time() -> None:
-    one, other = run_world(SYNC, 96), run_world(SYNC, 96)
-    assert one[2].story() == other[2].story() and one[0] == other[0]
+    is_the_same_each_time(SYNC, 96, 97)
