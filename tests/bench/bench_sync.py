@@ -24,23 +24,18 @@ from tests.bench import sync_others
 from tests.bench.bench_links import context
 from tests.bench.harness import own_folders, percentile, report
 from tests.net.lab import Emulated, Host, Net, missing
+from tests.node.sync.linked import Idle, Peering, grouped, opened
 from tests.node.sync.wired import Grown
 from tests.store.conftest import Memory
-from tests.transports.devices import certificate_of, device_named
+from tests.transports.devices import device_named
 
-from hhd.identity.certificates import peer_device
 from hhd.node import programs, sessions
-from hhd.node.group import Membership
 from hhd.node.sync.syncing import Syncing
-from hhd.store.store import Limits, Store
-from hhd.transports.link import Channel, Link, LinkError
-from hhd.transports.stream import Own
-from hhd.transports.tcp import TcpTransport
+from hhd.store.store import Store
 from hhd_protocol.abi import Snapshot
 from hhd_protocol.compression import compressor
 from hhd_protocol.ids import DeviceId, SessionId
 from hhd_protocol.limits import PAGE_BYTES
-from hhd_protocol.statements import Role
 
 COMMAND = "python -m tests.bench sync"
 PAGES, CHANGED, STEPS = 2048, 20, 60
@@ -52,11 +47,6 @@ LINES = {
     "1 Gbit/s, 1 ms": Emulated(rate_mbit=1000, delay_us=500),
     "100 Mbit/s, 5 ms, 0.5%": Emulated(rate_mbit=100, delay_us=2500, loss_percent=0.5),
 }
-Handler = Callable[[Channel, Link], Awaitable[None]]
-
-
-def opened(folder: Path, name: str) -> Store:
-    return Store.open(folder / name / "store", seed=device_named(name).seed, limits=Limits(free_bytes_min=0))
 
 
 def opened_to_sync(folder: Path, name: str) -> Store:
@@ -64,63 +54,6 @@ def opened_to_sync(folder: Path, name: str) -> Store:
     store = opened(folder, name)
     store.database.lengthen_log()
     return store
-
-
-def grouped(folder: Path, *names: str) -> None:
-    """Make these devices one group, in their stores."""
-    stores = [(device_named(name), opened(folder, name)) for name in names]
-    first = Membership(stores[0][1], stores[0][0])
-    first.found(names[0], 1)
-    for name, (me, _) in zip(names[1:], stores[1:], strict=True):
-        first.add(me.public, name, Role.FULL, 2)
-    for me, store in stores[1:]:
-        assert first.group is not None
-        Membership(store, me).join(first.records(), first.group.root, 3)
-    for _, store in stores:
-        store.close()
-
-
-class Peering:
-    """Links without discovery: one side listens, the other dials."""
-
-    def __init__(self, name: str) -> None:
-        own = Own(instance=os.urandom(16), hhd="bench")
-        me = device_named(name).id
-        self.transport = TcpTransport(
-            me, certificate_of(name), peer_device, own, hosts=("0.0.0.0",), port=0, trusted=lambda _: True
-        )
-        self.serving: dict[str, Handler] = {}
-        self.attending: list[Callable[[Link], Awaitable[None]]] = []
-        self.live: Link | None = None
-
-    def link(self, device: DeviceId) -> Link | None:
-        return self.live
-
-    def serve(self, name: str, handler: Handler) -> None:
-        self.serving[name] = handler
-
-    def on_linked(self, attend: Callable[[Link], Awaitable[None]]) -> None:
-        self.attending.append(attend)
-
-    def is_full(self, device: DeviceId) -> bool:
-        return True
-
-    def only_stores(self, device: DeviceId) -> bool:
-        return False
-
-    def on_change(self, heard: Callable[[], None]) -> Callable[[], None]:
-        return lambda: None
-
-    async def keep(self, link: Link) -> None:
-        """Live with a link until it ends."""
-        self.live = link
-        with contextlib.suppress(LinkError, BaseExceptionGroup):
-            async with asyncio.TaskGroup() as tasks:
-                for attend in self.attending:
-                    tasks.create_task(attend(link))  # type: ignore[arg-type]
-                while True:
-                    channel = await link.accepted()
-                    tasks.create_task(self.serving[channel.name](channel, link))  # type: ignore[arg-type]
 
 
 class Prepared(Memory):
@@ -134,21 +67,6 @@ class Prepared(Memory):
     def snapshot(self) -> Snapshot:
         ready, self.ready = self.ready, None
         return ready or super().snapshot()
-
-
-class Idle:
-    """No sessions run here."""
-
-    def __init__(self) -> None:
-        self.on_step: list[Callable[[SessionId], None]] = []
-        self.on_intent: list[Callable[[SessionId], None]] = []
-        self.on_person: list[Callable[[SessionId], None]] = []
-
-    def looked_again(self, session: SessionId) -> None:
-        pass
-
-    def running(self) -> list[SessionId]:
-        return []
 
 
 @asynccontextmanager

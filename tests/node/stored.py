@@ -11,7 +11,7 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
 
-from tests.node.test_run import Person
+from tests.node.driven import Person
 
 from hhd.base.config import load
 from hhd.effects.confine import Workspace

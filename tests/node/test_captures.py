@@ -9,8 +9,8 @@ from typing import Any
 
 import pytest
 from tests.e2e.lab import call, needs_agent, says, text
+from tests.node.driven import Person
 from tests.node.stored import Laptop
-from tests.node.test_run import Person
 from tests.workspace.lab import git, repository
 from tests.workspace.looks import long_ago, unseen
 

@@ -10,7 +10,7 @@ from unittest import mock
 
 import pytest
 from tests.e2e.lab import call, needs_agent, says
-from tests.node.test_run import GLOB
+from tests.node.driven import GLOB
 from tests.node.two import Device, devices
 
 from hhd.app import handoffs, sessions

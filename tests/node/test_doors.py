@@ -10,8 +10,7 @@ from unittest import mock
 
 import pytest
 from tests.node.circles import NOW
-from tests.node.sync.test_engine import remove_everywhere
-from tests.node.sync.wired import Grown, Person, Wired, Work, person
+from tests.node.sync.wired import Grown, Person, Wired, Work, person, remove_everywhere
 from tests.store.conftest import Memory
 
 from hhd.base import locks

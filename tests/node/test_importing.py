@@ -9,8 +9,8 @@ from typing import Any
 
 import pytest
 from tests.e2e.lab import call, needs_agent, says, text
+from tests.node.driven import GLOB, Person
 from tests.node.stored import Laptop
-from tests.node.test_run import GLOB, Person
 from tests.protocol import forge, hostile
 
 from hhd.base.errors import RefusedError, UsageError

@@ -13,8 +13,8 @@ from unittest import mock
 import pytest
 from tests.e2e.lab import call, needs_agent, says, text
 from tests.node import two
+from tests.node.driven import GLOB, Person
 from tests.node.sync import wired
-from tests.node.test_run import GLOB, Person
 
 from hhd.base import locks
 from hhd.base.errors import UserError

@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import asyncio
 import os
-from collections.abc import Awaitable, Callable, Coroutine, Iterator
+from collections.abc import Callable, Coroutine, Iterator
 from contextlib import contextmanager
 from dataclasses import dataclass, field
 from pathlib import Path
@@ -17,12 +17,12 @@ from typing import Any, cast
 from unittest import mock
 
 import pytest
-from tests.bench.bench_sync import Idle
 from tests.e2e.lab import needs_agent
+from tests.node.driven import Person
 from tests.node.handoff.handing import until
 from tests.node.sync import wired
+from tests.node.sync.linked import Hallway, Idle
 from tests.node.test_lid import SCRIPT, Clock, Device, awake
-from tests.node.test_run import Person
 
 from hhd.base.errors import UserError
 from hhd.effects.cancel import Interrupted
@@ -74,15 +74,13 @@ class Line:
 
 
 @dataclass
-class Scene:
+class Scene(Hallway):
     """The laptop, whose session was left running when its lid was closed, and the others, which have it, too."""
 
     alice: wired.Person
     laptop: Device
     session: SessionId
     clock: Clock = field(default_factory=Clock)
-    serving: dict[str, Callable[[Channel, Link], Awaitable[None]]] = field(default_factory=dict)
-    attending: list[Callable[[Link], Awaitable[None]]] = field(default_factory=list)
     lines: dict[DeviceId, Line] = field(default_factory=dict)
     tasks: list[asyncio.Future[None]] = field(default_factory=list)
     begins: int = 0
@@ -90,26 +88,6 @@ class Scene:
     ended: End | type[UserError] | None = None
     """How its process ended last; INTERRUPTED: it stood at its door, and waits there."""
     part: Syncing = field(init=False)
-
-    # As the part that syncs needs them
-
-    def link(self, device: DeviceId) -> Link | None:
-        return None
-
-    def serve(self, name: str, handler: Callable[[Channel, Link], Awaitable[None]]) -> None:
-        self.serving[name] = handler
-
-    def on_linked(self, attend: Callable[[Link], Awaitable[None]]) -> None:
-        self.attending.append(attend)
-
-    def is_full(self, device: DeviceId) -> bool:
-        return True
-
-    def only_stores(self, device: DeviceId) -> bool:
-        return False
-
-    def on_change(self, heard: Callable[[], None]) -> Callable[[], None]:
-        return lambda: None
 
     # Links
 

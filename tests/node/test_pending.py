@@ -8,8 +8,8 @@ from typing import Any
 
 import pytest
 from tests.e2e.lab import call, needs_agent, says, text
+from tests.node.driven import Person
 from tests.node.stored import Laptop
-from tests.node.test_run import Person
 
 from hhd.base.errors import RefusedError, UsageError
 from hhd.node import here, listing, opening, sessions

@@ -9,8 +9,8 @@ from unittest import mock
 
 import pytest
 from tests.e2e.lab import call, needs_agent, says, text
-from tests.node.test_run import GLOB, Person
-from tests.node.two import Device, brought, devices
+from tests.node.driven import GLOB, Person
+from tests.node.two import Device, brought, devices, waits_for_a_yes
 
 from hhd.app import handoffs
 from hhd.base.errors import RefusedError, RolledBackError, UncertainError, UserError
@@ -40,11 +40,7 @@ def three(tmp_path: Path) -> Iterator[list[Device]]:
 @pytest.fixture
 def asking(three: list[Device]) -> SessionId:
     """A session on the laptop that waits for a yes to its command, not begun."""
-    laptop = three[0]
-    (laptop.repo / "notes").write_text("of the laptop\n")
-    session = laptop.create()
-    assert laptop.go_here(session).end is End.WAITING
-    return session
+    return waits_for_a_yes(three[0])
 
 
 def released(source: Device, target: Device, session: SessionId, name: str) -> bytes:

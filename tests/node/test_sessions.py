@@ -9,8 +9,8 @@ from unittest import mock
 
 import pytest
 from tests.e2e.lab import call, needs_agent, says, text
+from tests.node.driven import GLOB, Bench, Person
 from tests.node.stored import Laptop
-from tests.node.test_run import GLOB, Bench, Person
 
 from hhd.effects.executor import HowSettled, Settlement
 from hhd.node import capsules, listed_step, listing, programs, sessions

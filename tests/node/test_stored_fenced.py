@@ -11,8 +11,8 @@ from unittest import mock
 
 import pytest
 from tests.e2e.lab import call, needs_agent, says, text
+from tests.node.driven import GLOB, Person
 from tests.node.stored import Laptop, identity
-from tests.node.test_run import GLOB, Person
 
 from hhd.base.errors import RefusedError
 from hhd.identity.key import Identity

@@ -8,8 +8,8 @@ from pathlib import Path
 
 import pytest
 from tests.e2e.lab import call, needs_agent, says, text
+from tests.node.driven import GLOB
 from tests.node.stored import Laptop
-from tests.node.test_run import GLOB
 
 from hhd.base.errors import Exit, UserError
 from hhd.effects.executor import HowSettled, Settlement, UnwrittenReply

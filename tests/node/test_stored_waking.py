@@ -10,8 +10,8 @@ from unittest import mock
 
 import pytest
 from tests.e2e.lab import call, needs_agent, says, text
+from tests.node.driven import Person
 from tests.node.stored import Laptop
-from tests.node.test_run import Person
 
 from hhd.base.paths import config_folder, private_folder
 from hhd.node import opening, pair, worker

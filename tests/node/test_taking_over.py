@@ -7,7 +7,7 @@ from pathlib import Path
 
 import pytest
 from tests.e2e.lab import call, needs_agent, says, text
-from tests.node.test_run import GLOB
+from tests.node.driven import GLOB
 from tests.node.two import Device, brought, devices
 
 from hhd.base.errors import RefusedError, UsageError

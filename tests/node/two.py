@@ -7,14 +7,14 @@ from contextlib import contextmanager
 from pathlib import Path
 from typing import Any
 
+from tests.node.driven import Person
 from tests.node.stored import Laptop
-from tests.node.test_run import Person
 
 from hhd.effects.confine import Workspace
 from hhd.node import here, sessions
 from hhd.node.captures import Captures
 from hhd.node.control import ControlService
-from hhd.node.ended import Ended
+from hhd.node.ended import End, Ended
 from hhd.node.group import Membership
 from hhd.node.run import Run
 from hhd.node.sessions import StoredSession
@@ -86,6 +86,14 @@ def devices(
     finally:
         for one in made:
             one.store.close()
+
+
+def waits_for_a_yes(device: Device) -> SessionId:
+    """A session that waits for a yes to its script's second call, a command, in a folder with one file."""
+    (device.repo / "notes").write_text(f"of the {device.folder.name}\n")
+    session = device.create()
+    assert device.go_here(session).end is End.WAITING
+    return session
 
 
 def brought(source: Device, target: Device, session: SessionId) -> None:

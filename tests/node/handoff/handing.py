@@ -8,13 +8,17 @@ from collections.abc import AsyncIterator, Awaitable, Callable, Coroutine, Itera
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
+from unittest import mock
 
-from tests.node.two import Device, brought
+from tests.node.two import Device, brought, devices
 
 from hhd.base.errors import RefusedError, UserError
 from hhd.node import here
 from hhd.node.answers.handoff import Moved
 from hhd.node.control import ControlService
+from hhd.node.handoff import admission as handoff_admission
+from hhd.node.handoff import again as handoff_again
+from hhd.node.handoff import wishes as handoff_wishes
 from hhd.node.handoff.handoffs import Handoffs
 from hhd.node.lanes import Lanes
 from hhd.store.store import Store
@@ -272,6 +276,29 @@ async def house(devices: list[Device]) -> AsyncIterator[House]:
     finally:
         for name in list(made.sites):
             await made.kill(name)
+
+
+@contextlib.contextmanager
+def unasked(
+    folder: Path,
+    script: list[Any],
+    *names: str,
+    again: float | None = None,
+    look: float | None = None,
+    reply: float | None = None,
+) -> Iterator[list[Device]]:
+    """Devices that are not asked which model they have. In seconds, where a test is not to wait as long as hhd does:
+    until a handoff is tried `again`, until a daemon takes another `look`, until a `reply` is missed."""
+    with contextlib.ExitStack() as patches:
+        patches.enter_context(mock.patch.object(handoff_admission, "_of_model", lambda *_: []))
+        for module, name, seconds in (
+            (handoff_again, "AGAIN_SECONDS", again),
+            (handoff_again, "LOOK_SECONDS", look),
+            (handoff_wishes, "REPLY_SECONDS", reply),
+        ):
+            if seconds is not None:
+                patches.enter_context(mock.patch.object(module, name, seconds))
+        yield patches.enter_context(devices(folder, script, *names, rules={"allow": []}))
 
 
 def run(devices: list[Device], go: Callable[[House], Coroutine[Any, Any, None]]) -> None:

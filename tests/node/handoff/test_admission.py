@@ -14,8 +14,8 @@ from unittest import mock
 
 import pytest
 from tests.e2e.lab import call, needs_agent, says, text
+from tests.node.driven import GLOB
 from tests.node.handoff.handing import house
-from tests.node.test_run import GLOB
 from tests.node.two import Device, devices
 
 from hhd.base.errors import RefusedError, UserError

@@ -10,14 +10,12 @@ from unittest import mock
 
 import pytest
 from tests.e2e.lab import call, needs_agent, says, text
-from tests.node.handoff.handing import Site, house, until
-from tests.node.test_run import GLOB
-from tests.node.two import Device, devices
+from tests.node.driven import GLOB
+from tests.node.handoff.handing import Site, house, unasked, until
+from tests.node.two import Device, waits_for_a_yes
 
 from hhd.base.errors import RefusedError
 from hhd.node import bringing, here, sessions, should_run
-from hhd.node.ended import End
-from hhd.node.handoff import admission as handoff_admission
 from hhd.node.handoff import again as handoff_again
 from hhd.node.handoff import journal as handoff_journal
 from hhd.node.handoff import notes as handoff_notes
@@ -34,19 +32,8 @@ SCRIPT = [GLOB, says(call("bash", command="true")), says(text("Done."))]
 
 @pytest.fixture
 def two(tmp_path: Path) -> Iterator[list[Device]]:
-    with (
-        mock.patch.object(handoff_again, "AGAIN_SECONDS", 3600.0),
-        mock.patch.object(handoff_admission, "_of_model", lambda *_: []),
-        devices(tmp_path, SCRIPT, "laptop", "desktop", rules={"allow": []}) as made,
-    ):
+    with unasked(tmp_path, SCRIPT, "laptop", "desktop", again=3600.0) as made:
         yield made
-
-
-def waiting(laptop: Device) -> SessionId:
-    (laptop.repo / "notes").write_text("of the laptop\n")
-    session = laptop.create()
-    assert laptop.go_here(session).end is End.WAITING
-    return session
 
 
 async def _never(_: Going) -> None:
@@ -81,7 +68,7 @@ async def _killed_once_taken(two: list[Device], session: SessionId, seconds: flo
 
 
 def test_a_session_that_was_taken_and_not_begun_is_begun_by_the_next_daemon_alone(two: list[Device]) -> None:
-    session = waiting(two[0])
+    session = waits_for_a_yes(two[0])
     assert asyncio.run(_killed_once_taken(two, session, 60)) == [session]
 
 
@@ -89,7 +76,7 @@ def test_a_session_that_was_let_run_before_the_daemon_was_killed_keeps_its_folde
     two: list[Device], tmp_path: Path
 ) -> None:
     """Its files, its folder and that it should run are durable together; that it was begun is noted later."""
-    desktop, session, folder = two[1], waiting(two[0]), tmp_path / "project"
+    desktop, session, folder = two[1], waits_for_a_yes(two[0]), tmp_path / "project"
     folder.mkdir()
     here.note(desktop.store, session, here.Note(place=None, folder=folder))
 
@@ -143,7 +130,7 @@ def test_of_a_session_whose_files_cannot_appear_they_are_tried_again_and_no_daem
 
 def test_what_was_begun_is_no_longer_on_its_way_though_its_source_has_not_heard(two: list[Device]) -> None:
     """Who is attached is told nothing of how a session on its way stands."""
-    session = waiting(two[0])
+    session = waits_for_a_yes(two[0])
 
     async def go() -> None:
         async with house(two) as home:
@@ -177,7 +164,7 @@ def test_what_was_begun_is_no_longer_on_its_way_though_its_source_has_not_heard(
 
 def test_the_source_hears_of_what_a_person_took_from_a_file_beside_the_daemon(two: list[Device]) -> None:
     laptop, desktop = two
-    session = waiting(laptop)
+    session = waits_for_a_yes(laptop)
 
     async def go() -> None:
         with (
@@ -199,7 +186,7 @@ def test_the_source_hears_of_what_a_person_took_from_a_file_beside_the_daemon(tw
 
 def test_a_slow_store_is_asked_once_at_a_time_about_a_handoff_that_nobody_answers(two: list[Device]) -> None:
     """Twenty handoffs stood still so: each look was another one's for the store to do first, and came sooner."""
-    session, asked, open_again = waiting(two[0]), list[Going](), threading.Event()
+    session, asked, open_again = waits_for_a_yes(two[0]), list[Going](), threading.Event()
 
     async def go() -> None:
         with (
@@ -240,13 +227,13 @@ def test_a_slow_store_is_asked_once_at_a_time_about_a_handoff_that_nobody_answer
 
 def test_a_daemon_that_does_not_go_on_after_its_start_is_noticed(two: list[Device]) -> None:
     """The positive control: without it, the session would be this device's, and lie there."""
-    session = waiting(two[0])
+    session = waits_for_a_yes(two[0])
     with mock.patch.object(Again, "begin", lambda _: None):
         assert asyncio.run(_killed_once_taken(two, session, 0.5)) == []
 
 
 def test_of_two_persons_who_hand_it_on_in_the_same_moment_one_is_refused(two: list[Device]) -> None:
-    session = waiting(two[0])
+    session = waits_for_a_yes(two[0])
 
     async def go() -> None:
         async with house(two) as home:

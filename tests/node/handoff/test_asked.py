@@ -12,16 +12,14 @@ from unittest import mock
 
 import pytest
 from tests.e2e.lab import needs_agent
-from tests.node.handoff.handing import House, known_to_all, run, until
-from tests.node.test_run import GLOB
-from tests.node.two import Device, devices
+from tests.node.driven import GLOB
+from tests.node.handoff.handing import House, known_to_all, run, unasked, until
+from tests.node.two import Device
 
 from hhd.base.errors import Exit, RefusedError
 from hhd.node import asked_notes
 from hhd.node.answers.handoff import Moved
 from hhd.node.answers.transferred import Transferred
-from hhd.node.handoff import admission as handoff_admission
-from hhd.node.handoff import again as handoff_again
 from hhd.node.handoff import asked as handoff_asked
 from hhd.node.handoff import steps as handoff_steps
 from hhd.node.handoff import wishes as handoff_wishes
@@ -33,12 +31,7 @@ pytestmark = needs_agent
 
 @pytest.fixture
 def three(tmp_path: Path) -> Iterator[list[Device]]:
-    with (
-        mock.patch.object(handoff_again, "AGAIN_SECONDS", 0.2),
-        mock.patch.object(handoff_again, "LOOK_SECONDS", 0.05),
-        mock.patch.object(handoff_admission, "_of_model", lambda *_: []),
-        devices(tmp_path, [GLOB], "laptop", "desktop", "tower", rules={"allow": []}) as made,
-    ):
+    with unasked(tmp_path, [GLOB], "laptop", "desktop", "tower", again=0.2, look=0.05) as made:
         yield made
 
 

@@ -9,21 +9,19 @@ import asyncio
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass
 from pathlib import Path
-from unittest import mock
 
 import pytest
 from tests.e2e.lab import call, needs_agent, says
-from tests.node.handoff.handing import House, Site
+from tests.node.driven import GLOB
+from tests.node.handoff.handing import House, Site, unasked
 from tests.node.test_captures import counted
-from tests.node.test_run import GLOB
-from tests.node.two import Device, brought, devices
+from tests.node.two import Device, brought, waits_for_a_yes
 from tests.workspace.lab import git, repository
 from tests.workspace.looks import long_ago, unseen
 
 from hhd.node import bringing, pair, recapture, sessions
 from hhd.node.captures import Captures
 from hhd.node.ended import End
-from hhd.node.handoff import admission as handoff_admission
 from hhd.node.looked import Looked
 from hhd.node.readied import Readied
 from hhd.node.recapturing import Recapturing
@@ -39,21 +37,14 @@ pytestmark = needs_agent
 @pytest.fixture
 def both(tmp_path: Path) -> Iterator[list[Device]]:
     script = [GLOB, says(call("bash", command="make"))]
-    with (
-        mock.patch.object(handoff_admission, "_of_model", lambda *_: []),
-        devices(tmp_path, script, "laptop", "desktop", rules={"allow": []}) as made,
-    ):
+    with unasked(tmp_path, script, "laptop", "desktop") as made:
         yield made
 
 
 @pytest.fixture
 def waiting(both: list[Device]) -> SessionId:
     """A session on the laptop that waits for a yes, in a folder with one file."""
-    laptop = both[0]
-    (laptop.repo / "notes").write_text("of the laptop\n")
-    session = laptop.create()
-    assert laptop.go_here(session).end is End.WAITING
-    return session
+    return waits_for_a_yes(both[0])
 
 
 @dataclass(eq=False)

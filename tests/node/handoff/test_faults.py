@@ -10,16 +10,14 @@ from unittest import mock
 
 import pytest
 from tests.e2e.lab import call, needs_agent, repository, says, text
-from tests.node.handoff.handing import Site, house, until
-from tests.node.test_run import GLOB
-from tests.node.two import Device, devices
+from tests.node.driven import GLOB
+from tests.node.handoff.handing import Site, house, unasked, until
+from tests.node.two import Device
 
 from hhd.base import log
 from hhd.base.errors import RefusedError
 from hhd.node import sessions
 from hhd.node.ended import End
-from hhd.node.handoff import admission as handoff_admission
-from hhd.node.handoff import again as handoff_again
 from hhd.node.handoff import journal as handoff_journal
 from hhd.node.handoff import steps as handoff_steps
 from hhd.node.handoff import wishes as handoff_wishes
@@ -35,13 +33,7 @@ SCRIPT = [GLOB, says(call("bash", command="echo x >> runs; echo one")), says(tex
 
 @pytest.fixture
 def two(tmp_path: Path) -> Iterator[list[Device]]:
-    with (
-        mock.patch.object(handoff_again, "AGAIN_SECONDS", 0.2),
-        mock.patch.object(handoff_again, "LOOK_SECONDS", 0.05),
-        mock.patch.object(handoff_wishes, "REPLY_SECONDS", 60.0),
-        mock.patch.object(handoff_admission, "_of_model", lambda *_: []),
-        devices(tmp_path, SCRIPT, "laptop", "desktop", rules={"allow": []}) as made,
-    ):
+    with unasked(tmp_path, SCRIPT, "laptop", "desktop", again=0.2, look=0.05, reply=60.0) as made:
         yield made
 
 

@@ -11,13 +11,12 @@ from unittest import mock
 
 import pytest
 from tests.e2e.lab import needs_agent
-from tests.node.handoff.handing import House, Site, known_to_all, run, until
-from tests.node.test_run import GLOB
-from tests.node.two import Device, devices
+from tests.node.driven import GLOB
+from tests.node.handoff.handing import House, Site, known_to_all, run, unasked, until
+from tests.node.two import Device
 
 from hhd.base import log
 from hhd.node.answers.handoff import Moved
-from hhd.node.handoff import admission as handoff_admission
 from hhd.node.handoff import again as handoff_again
 from hhd.node.handoff import journal as handoff_journal
 from hhd.node.handoff import steps as handoff_steps
@@ -49,11 +48,7 @@ FLOOD = 120
 
 @pytest.fixture
 def three(tmp_path: Path) -> Iterator[list[Device]]:
-    with (
-        mock.patch.object(handoff_again, "LOOK_SECONDS", 0.05),
-        mock.patch.object(handoff_admission, "_of_model", lambda *_: []),
-        devices(tmp_path, [GLOB], "laptop", "desktop", "tower", rules={"allow": []}) as made,
-    ):
+    with unasked(tmp_path, [GLOB], "laptop", "desktop", "tower", look=0.05) as made:
         yield made
 
 

@@ -11,17 +11,15 @@ from unittest import mock
 
 import pytest
 from tests.e2e.lab import call, needs_agent, says, text
-from tests.node.handoff.handing import House, Site, house, until
-from tests.node.test_run import GLOB
-from tests.node.two import Device, brought, devices
+from tests.node.driven import GLOB
+from tests.node.handoff.handing import House, Site, house, unasked, until
+from tests.node.two import Device, brought, waits_for_a_yes
 from tests.workspace.lab import git
 
 from hhd.base.errors import Exit, RefusedError
 from hhd.node import here, sessions
-from hhd.node.ended import End
 from hhd.node.findings import Finding, remember
 from hhd.node.handoff import admission as handoff_admission
-from hhd.node.handoff import again as handoff_again
 from hhd.node.handoff import asked as handoff_asked
 from hhd.node.handoff import steps as handoff_steps
 from hhd.node.handoff import turns as handoff_turns
@@ -39,24 +37,14 @@ SCRIPT = [GLOB, COUNT, says(text("Done."))]
 
 @pytest.fixture
 def three(tmp_path: Path) -> Iterator[list[Device]]:
-    with (
-        mock.patch.object(handoff_again, "AGAIN_SECONDS", 0.2),
-        mock.patch.object(handoff_again, "LOOK_SECONDS", 0.05),
-        mock.patch.object(handoff_wishes, "REPLY_SECONDS", 60.0),
-        mock.patch.object(handoff_admission, "_of_model", lambda *_: []),
-        devices(tmp_path, SCRIPT, "laptop", "desktop", "tower", rules={"allow": []}) as made,
-    ):
+    with unasked(tmp_path, SCRIPT, "laptop", "desktop", "tower", again=0.2, look=0.05, reply=60.0) as made:
         yield made
 
 
 @pytest.fixture
 def asking(three: list[Device]) -> SessionId:
     """A session on the laptop that waits for a yes to its command, not begun."""
-    laptop = three[0]
-    (laptop.repo / "notes").write_text("of the laptop\n")
-    session = laptop.create()
-    assert laptop.go_here(session).end is End.WAITING
-    return session
+    return waits_for_a_yes(three[0])
 
 
 def owner(device: Device, session: SessionId) -> str:

@@ -12,15 +12,13 @@ from unittest import mock
 
 import pytest
 from tests.e2e.lab import needs_agent
-from tests.node.handoff.handing import Site, house, until
-from tests.node.test_run import GLOB
-from tests.node.two import Device, devices
+from tests.node.driven import GLOB
+from tests.node.handoff.handing import Site, house, unasked, until
+from tests.node.two import Device
 
 from hhd.node import should_run
 from hhd.node.control import ControlService
 from hhd.node.ended import End
-from hhd.node.handoff import admission as handoff_admission
-from hhd.node.handoff import again as handoff_again
 from hhd.node.handoff import held_back
 from hhd.node.handoff import journal as handoff_journal
 from hhd.node.handoff.acts import Acts
@@ -39,11 +37,7 @@ A, B = TransferId(bytes(16)), TransferId(bytes([1]) * 16)
 
 @pytest.fixture
 def two(tmp_path: Path) -> Iterator[list[Device]]:
-    with (
-        mock.patch.object(handoff_again, "LOOK_SECONDS", 0.05),
-        mock.patch.object(handoff_admission, "_of_model", lambda *_: []),
-        devices(tmp_path, [GLOB], "laptop", "desktop", rules={"allow": []}) as made,
-    ):
+    with unasked(tmp_path, [GLOB], "laptop", "desktop", look=0.05) as made:
         yield made
 
 

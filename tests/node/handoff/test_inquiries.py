@@ -13,9 +13,9 @@ from unittest import mock
 
 import pytest
 from tests.e2e.lab import needs_agent
-from tests.node.handoff.handing import House, known_to_all, run, until
-from tests.node.test_run import GLOB
-from tests.node.two import NOW, Device, devices
+from tests.node.driven import GLOB
+from tests.node.handoff.handing import House, known_to_all, run, unasked, until
+from tests.node.two import NOW, Device
 
 from hhd.base.errors import RefusedError
 from hhd.node import sessions
@@ -33,10 +33,7 @@ pytestmark = needs_agent
 
 @pytest.fixture
 def three(tmp_path: Path) -> Iterator[list[Device]]:
-    with (
-        mock.patch.object(handoff_admission, "_of_model", lambda *_: []),
-        devices(tmp_path, [GLOB], "laptop", "desktop", "tower", rules={"allow": []}) as made,
-    ):
+    with unasked(tmp_path, [GLOB], "laptop", "desktop", "tower") as made:
         yield made
 
 

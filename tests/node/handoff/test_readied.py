@@ -10,13 +10,12 @@ from collections.abc import Callable, Iterator
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
-from unittest import mock
 
 import pytest
 from tests.e2e.lab import call, needs_agent, says
-from tests.node.handoff.handing import House, Site, house, until
-from tests.node.test_run import GLOB
-from tests.node.two import Device, brought, devices
+from tests.node.driven import GLOB
+from tests.node.handoff.handing import House, Site, house, unasked, until
+from tests.node.two import Device, brought
 from tests.workspace.lab import repository
 
 from hhd.base import log
@@ -25,7 +24,6 @@ from hhd.identity.key import Identity
 from hhd.node import appearing, bringing, here, recapture, sessions, should_run
 from hhd.node.answers.handoff import Moved
 from hhd.node.ended import End
-from hhd.node.handoff import admission as handoff_admission
 from hhd.node.handoff import rehearsal as handoff_rehearsal
 from hhd.node.handoff import steps as handoff_steps
 from hhd.node.handoff.going import Going
@@ -46,10 +44,7 @@ pytestmark = needs_agent
 @pytest.fixture
 def both(tmp_path: Path) -> Iterator[list[Device]]:
     script = [GLOB, says(call("bash", command="make"))]
-    with (
-        mock.patch.object(handoff_admission, "_of_model", lambda *_: []),
-        devices(tmp_path, script, "laptop", "desktop", rules={"allow": []}) as made,
-    ):
+    with unasked(tmp_path, script, "laptop", "desktop") as made:
         yield made
 
 

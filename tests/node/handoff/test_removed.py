@@ -9,16 +9,13 @@ from unittest import mock
 
 import pytest
 from tests.e2e.lab import call, needs_agent, says, text
-from tests.node.handoff.handing import Site, house, until
-from tests.node.test_run import GLOB
-from tests.node.two import Device, brought, devices
+from tests.node.driven import GLOB
+from tests.node.handoff.handing import Site, house, unasked, until
+from tests.node.two import Device, brought
 
 from hhd.node.ended import End
-from hhd.node.handoff import admission as handoff_admission
-from hhd.node.handoff import again as handoff_again
 from hhd.node.handoff import journal as handoff_journal
 from hhd.node.handoff import steps as handoff_steps
-from hhd.node.handoff import wishes as handoff_wishes
 from hhd.node.handoff.going import Going
 from hhd.node.sync.intake import Intake
 from hhd_protocol.bodies import TombstoneBody
@@ -33,13 +30,7 @@ SCRIPT = [GLOB, says(call("bash", command="echo x >> runs")), says(text("Done.")
 
 @pytest.fixture
 def three(tmp_path: Path) -> Iterator[list[Device]]:
-    with (
-        mock.patch.object(handoff_again, "AGAIN_SECONDS", 0.2),
-        mock.patch.object(handoff_again, "LOOK_SECONDS", 0.05),
-        mock.patch.object(handoff_wishes, "REPLY_SECONDS", 1.0),
-        mock.patch.object(handoff_admission, "_of_model", lambda *_: []),
-        devices(tmp_path, SCRIPT, "laptop", "desktop", "tower", rules={"allow": []}) as made,
-    ):
+    with unasked(tmp_path, SCRIPT, "laptop", "desktop", "tower", again=0.2, look=0.05, reply=1.0) as made:
         yield made
 
 

@@ -10,17 +10,15 @@ from unittest import mock
 
 import pytest
 from tests.e2e.lab import call, needs_agent, says, text
+from tests.node.driven import GLOB
 from tests.node.handoff import handing
+from tests.node.handoff.handing import unasked
 from tests.node.relay.relayed import Desk, Home, home, run, until
-from tests.node.test_run import GLOB
-from tests.node.two import NOW, Device, devices
+from tests.node.two import NOW, Device
 
 from hhd.base.errors import RefusedError, UncertainError
 from hhd.node import findings
 from hhd.node.ended import End
-from hhd.node.handoff import admission as handoff_admission
-from hhd.node.handoff import again as handoff_again
-from hhd.node.handoff import wishes as handoff_wishes
 from hhd.node.relay import asking as relay_asking
 from hhd.node.relay import ports as relay_ports
 from hhd.node.sync.wishes import Wishes
@@ -38,13 +36,7 @@ SCRIPT = [GLOB, COUNT, says(text("Done."))]
 
 @pytest.fixture
 def two(tmp_path: Path) -> Iterator[list[Device]]:
-    with (
-        mock.patch.object(handoff_again, "AGAIN_SECONDS", 0.2),
-        mock.patch.object(handoff_again, "LOOK_SECONDS", 0.05),
-        mock.patch.object(handoff_wishes, "REPLY_SECONDS", 60.0),
-        mock.patch.object(handoff_admission, "_of_model", lambda *_: []),
-        devices(tmp_path, SCRIPT, "desktop", "laptop", rules={"allow": []}) as made,
-    ):
+    with unasked(tmp_path, SCRIPT, "desktop", "laptop", again=0.2, look=0.05, reply=60.0) as made:
         yield made
 
 

@@ -7,8 +7,7 @@ from dataclasses import replace
 from pathlib import Path
 
 import pytest
-from tests.node.sync.test_engine import same
-from tests.node.sync.wired import Person, Work, person
+from tests.node.sync.wired import Person, Work, person, same
 from tests.store.conftest import Memory, flat
 
 from hhd.node.sync import arrivals as syncing_arrivals

@@ -13,14 +13,11 @@ from pathlib import Path
 import pytest
 import zstandard
 from tests.node.circles import NOW
-from tests.node.sync.wired import Person, Work, person
+from tests.node.sync.wired import Person, Work, person, remove_everywhere, same, scribble
 from tests.store.conftest import Memory, flat
 
 from hhd.node import findings, listing, sessions
 from hhd.node.doors import Doors
-from hhd.node.lineages import Lineage, lineage_of
-from hhd.node.members import members
-from hhd.node.removal import Remover
 from hhd.node.sync import serving as syncing_serving
 from hhd.node.sync.arrivals import FLUSH_MS
 from hhd.node.sync.engine import ROOM_MS
@@ -40,18 +37,6 @@ from hhd_protocol.limits import SYNC_PART_BYTES, SYNC_WANT_AGAIN_MAX
 from hhd_protocol.statements import Role
 from hhd_protocol.sync import decode_message, encode_message, recipe
 from hhd_protocol.sync.messages import Absent, AskKeys, Entry, Had, Hello, Keys, Statements, Want
-
-
-def same(people: Person, session: SessionId, *names: str) -> None:
-    """All devices hold the same statements and content, and read them alike."""
-    views = set()
-    for name in names:
-        one = people[name]
-        found = lineage_of(one.store, session, members(one.store, one.owned.me))
-        views.add((frozenset(found.known.statements), found.view.main, found.view.owner, frozenset(found.view.heads)))
-        heads = found.view.heads
-        assert heads <= set(one.store.checkpoint_ids(session)), f"{name} lacks the content of a head"
-    assert len(views) == 1
 
 
 def test_a_session_arrives_whole_and_runs_from_there(tmp_path: Path) -> None:
@@ -112,16 +97,6 @@ def test_lines_made_apart_become_competing_heads_on_all(tmp_path: Path, devices:
             listed = listing.get(alice[name].store, session)
             assert listed is not None and listed.heads == 2 and listed.owner == alice["desktop"].id
         assert session in alice["laptop"].fenced, "who had it is told"
-
-
-def scribble(work: Work) -> tuple[list[int], list[bytes]]:
-    """Change 200 bytes in each of the same twenty pages; return their numbers and what they were."""
-    hot = list(range(20))
-    old = [work.memory.pages[number] for number in hot]
-    for number, page in zip(hot, old, strict=True):
-        at = work.memory.dice.randrange(4096 - 200)
-        work.memory.pages[number] = page[:at] + work.memory.text()[:200] + page[at + 200 :]
-    return hot, old
 
 
 def test_pages_that_change_at_every_step_go_as_differences_to_their_parents(tmp_path: Path) -> None:
@@ -243,19 +218,6 @@ def test_the_phrase_is_found_where_nothing_is_sealed(tmp_path: Path, monkeypatch
         alice.link("laptop", "desktop")
         assert alice.pump()
         assert phrase in b"".join(alice.seen)
-
-
-def remove_everywhere(people: Person, name: str, session: SessionId) -> None:
-    """A person says so at a device."""
-    one = people[name]
-    remover = Remover(store=one.store, me=one.owned.me)
-
-    def read() -> Lineage:
-        return lineage_of(one.store, session, members(one.store, one.owned.me))
-
-    listed = listing.get(one.store, session)
-    assert listed is not None
-    remover.remove(remover.would(listed, read(), everywhere=True), session, read)
 
 
 def test_a_session_that_was_removed_everywhere_goes_everywhere_and_stays_gone(tmp_path: Path) -> None:

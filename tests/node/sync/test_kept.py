@@ -5,13 +5,10 @@ from __future__ import annotations
 from pathlib import Path
 
 import pytest
-from tests.node.sync.wired import Person, Work, person
+from tests.node.sync.wired import Person, Work, person, remove_everywhere
 from tests.store.conftest import Memory
 
-from hhd.node import findings, listing, registry, sessions
-from hhd.node.lineages import Lineage, lineage_of
-from hhd.node.members import members
-from hhd.node.removal import Remover
+from hhd.node import findings, registry, sessions
 from hhd.node.sync.index import Index
 from hhd.node.sync.wishes import Wishes
 from hhd.store.rows import Rows
@@ -33,18 +30,6 @@ def insist_on_roots(alice: Person) -> bytes:
             assert one.engine.machine._here.root_for(peer) == compare.root(there), name
     laptop = alice["laptop"].engine
     return laptop.machine._here.root_for(laptop.machine.peers[alice["desktop"].id])
-
-
-def remove(alice: Person, name: str, session: SessionId) -> None:
-    one = alice[name]
-    remover = Remover(store=one.store, me=one.owned.me)
-
-    def read() -> Lineage:
-        return lineage_of(one.store, session, members(one.store, one.owned.me))
-
-    listed = listing.get(one.store, session)
-    assert listed is not None
-    remover.remove(remover.would(listed, read(), everywhere=True), session, read)
 
 
 def test_the_kept_root_is_the_one_found_anew_after_every_kind_of_change(tmp_path: Path) -> None:
@@ -69,7 +54,7 @@ def test_the_kept_root_is_the_one_found_anew_after_every_kind_of_change(tmp_path
         third = sessions.create_fork(alice["laptop"].store, alice["laptop"].owned.me, first, work.step())
         alice.noticed("laptop", third)
         changed()
-        remove(alice, "laptop", second)
+        remove_everywhere(alice, "laptop", second)
         alice.noticed("laptop", second)
         changed()
         work.step(tell=False)
@@ -190,5 +175,5 @@ def test_a_link_over_many_sessions_judges_again_only_those_that_changed(
         assert out() == {made[7]}
         wishes.follow(store, made[7], desktop, True)
         wishes.follow(store, made[6], desktop, False)
-        remove(alice, "laptop", made[6])
+        remove_everywhere(alice, "laptop", made[6])
         assert out() == frozenset() and made[6] not in store.sessions()

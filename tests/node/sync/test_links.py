@@ -13,7 +13,7 @@ from pathlib import Path
 from typing import cast
 
 import pytest
-from tests.bench.bench_sync import Idle, Peering, grouped, opened
+from tests.node.sync.linked import Idle, Peering, grouped, opened
 from tests.transports.devices import device_named
 
 from hhd.base.errors import RolledBackError

@@ -5,8 +5,7 @@ from __future__ import annotations
 from pathlib import Path
 
 import pytest
-from tests.node.sync.test_engine import remove_everywhere
-from tests.node.sync.wired import Grown, Work, person
+from tests.node.sync.wired import Grown, Work, person, remove_everywhere
 from tests.store.conftest import Memory, flat
 
 from hhd.node import listing, sessions

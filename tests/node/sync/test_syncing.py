@@ -9,7 +9,7 @@ from collections.abc import Callable
 from pathlib import Path
 
 import pytest
-from tests.bench.bench_sync import Idle, Peering, grouped, opened
+from tests.node.sync.linked import Idle, Peering, grouped, opened
 from tests.node.sync.wired import Grown
 from tests.store.conftest import Memory
 from tests.transports.devices import device_named

@@ -9,8 +9,7 @@ from dataclasses import replace
 from pathlib import Path
 
 import pytest
-from tests.node.sync.test_engine import same, scribble
-from tests.node.sync.wired import Person, Work, person
+from tests.node.sync.wired import Person, Work, person, same, scribble
 from tests.store.conftest import Memory
 
 from hhd.node import listing

@@ -16,9 +16,12 @@ from tests.node.circles import NOW, Owned, identity
 from tests.store.conftest import Memory
 
 from hhd.identity.key import Identity
-from hhd.node import programs, sessions
+from hhd.node import listing, programs, sessions
 from hhd.node.doors import Doors
 from hhd.node.group import Membership
+from hhd.node.lineages import Lineage, lineage_of
+from hhd.node.members import members
+from hhd.node.removal import Remover
 from hhd.node.signing import Pen
 from hhd.node.sync.engine import Engine
 from hhd.node.sync.out import Out
@@ -283,3 +286,38 @@ def person(
 
 
 __all__ = ["NOW", "Person", "Role", "Wired", "Work", "person"]
+
+
+def same(people: Person, session: SessionId, *names: str) -> None:
+    """All devices hold the same statements and content, and read them alike."""
+    views = set()
+    for name in names:
+        one = people[name]
+        found = lineage_of(one.store, session, members(one.store, one.owned.me))
+        views.add((frozenset(found.known.statements), found.view.main, found.view.owner, frozenset(found.view.heads)))
+        heads = found.view.heads
+        assert heads <= set(one.store.checkpoint_ids(session)), f"{name} lacks the content of a head"
+    assert len(views) == 1
+
+
+def scribble(work: Work) -> tuple[list[int], list[bytes]]:
+    """Change 200 bytes in each of the same twenty pages; return their numbers and what they were."""
+    hot = list(range(20))
+    old = [work.memory.pages[number] for number in hot]
+    for number, page in zip(hot, old, strict=True):
+        at = work.memory.dice.randrange(4096 - 200)
+        work.memory.pages[number] = page[:at] + work.memory.text()[:200] + page[at + 200 :]
+    return hot, old
+
+
+def remove_everywhere(people: Person, name: str, session: SessionId) -> None:
+    """A person says so at a device."""
+    one = people[name]
+    remover = Remover(store=one.store, me=one.owned.me)
+
+    def read() -> Lineage:
+        return lineage_of(one.store, session, members(one.store, one.owned.me))
+
+    listed = listing.get(one.store, session)
+    assert listed is not None
+    remover.remove(remover.would(listed, read(), everywhere=True), session, read)
