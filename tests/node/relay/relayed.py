@@ -9,12 +9,15 @@ import asyncio
 import contextlib
 from collections.abc import AsyncIterator, Callable, Coroutine
 from dataclasses import dataclass, field
+from hashlib import sha256
 from pathlib import Path
 from typing import Any, TypeVar, cast
 
+from tests.e2e.lab import call, says, text
+from tests.node.driven import GLOB
 from tests.node.handoff.handing import House, Site
 from tests.node.handoff.handing import until as holds_soon
-from tests.node.two import Device
+from tests.node.two import NOW, Device
 
 from hhd.base.errors import UserError
 from hhd.node.control import ControlService
@@ -26,8 +29,11 @@ from hhd.transports.link import Channel, Link, LinkError
 from hhd_protocol import live
 from hhd_protocol.errors import FormatError
 from hhd_protocol.ids import DeviceId, SessionId
+from hhd_protocol.statements import Role
 
 E = TypeVar("E")
+
+SCRIPT = [GLOB, says(call("bash", command="echo one")), says(text("Done."))]
 
 SECONDS = 240.0
 """After which a test gives up."""
@@ -246,3 +252,16 @@ def run(test: Coroutine[Any, Any, None]) -> None:
             await test
 
     asyncio.run(bounded())
+
+
+def role(two: list[Device], role: Role) -> None:
+    """The laptop has another role from now on, as far as the desktop knows."""
+    two[0].group.revoke(two[1].me.id, NOW)
+    two[0].group.add(two[1].me.public, "laptop", role, NOW)
+
+
+def pages() -> live.Question:
+    """A question of a command, as it goes to a screen."""
+    asked = ("Run a command?\n", "make test\n")
+    shown = sha256("".join(asked).encode()).digest()
+    return live.Question(id="7.1", pages=asked, shown=shown, always="")

@@ -11,8 +11,7 @@ from unittest import mock
 
 import pytest
 from tests.e2e.lab import needs_agent
-from tests.node.relay.relayed import Desk, Home, home, run, until
-from tests.node.relay.test_relays import SCRIPT, asking, pages, role, two
+from tests.node.relay.relayed import Desk, Home, home, pages, role, run, until
 from tests.node.two import NOW, Device
 
 from hhd.base.errors import RefusedError, UncertainError, UsageError, UserError
@@ -26,8 +25,6 @@ from hhd_protocol.ids import SessionId
 from hhd_protocol.statements import Role
 
 pytestmark = needs_agent
-
-__all__ = ["SCRIPT", "asking", "two"]
 
 
 class Person:

@@ -10,8 +10,7 @@ from unittest import mock
 
 import pytest
 from tests.e2e.lab import needs_agent
-from tests.node.relay.relayed import Desk, Home, home, run, until
-from tests.node.relay.test_relays import asking, role, two
+from tests.node.relay.relayed import Desk, Home, home, role, run, until
 from tests.node.two import Device
 
 from hhd.base.errors import RefusedError
@@ -28,8 +27,6 @@ from hhd_protocol.limits import RELAY_ROWS_MAX
 from hhd_protocol.statements import Role
 
 pytestmark = needs_agent
-
-__all__ = ["asking", "two"]
 
 
 class Controller:

@@ -3,22 +3,17 @@
 from __future__ import annotations
 
 import asyncio
-from collections.abc import Iterator
 from hashlib import sha256
-from pathlib import Path
 from unittest import mock
 
 import pytest
-from tests.e2e.lab import call, needs_agent, says, text
-from tests.node.driven import GLOB
+from tests.e2e.lab import needs_agent
 from tests.node.handoff import handing
-from tests.node.handoff.handing import unasked
-from tests.node.relay.relayed import Desk, Home, home, run, until
+from tests.node.relay.relayed import Desk, Home, home, pages, role, run, until
 from tests.node.two import NOW, Device
 
 from hhd.base.errors import RefusedError, UncertainError
 from hhd.node import findings
-from hhd.node.ended import End
 from hhd.node.relay import asking as relay_asking
 from hhd.node.relay import ports as relay_ports
 from hhd.node.sync.wishes import Wishes
@@ -29,23 +24,6 @@ from hhd_protocol.limits import LIVE_WAITING_BYTES_MAX, RELAY_ASKS_MAX, RELAY_WA
 from hhd_protocol.statements import Role
 
 pytestmark = needs_agent
-
-COUNT = says(call("bash", command="echo one"))
-SCRIPT = [GLOB, COUNT, says(text("Done."))]
-
-
-@pytest.fixture
-def two(tmp_path: Path) -> Iterator[list[Device]]:
-    with unasked(tmp_path, SCRIPT, "desktop", "laptop", again=0.2, look=0.05, reply=60.0) as made:
-        yield made
-
-
-@pytest.fixture
-def asking(two: list[Device]) -> SessionId:
-    """A session on the desktop that waits for a yes to its command."""
-    session = two[0].create()
-    assert two[0].go_here(session).end is End.WAITING
-    return session
 
 
 async def up(house: Home, session: SessionId) -> tuple[Desk, Desk]:
@@ -281,12 +259,6 @@ def test_that_words_may_have_arrived_is_said_only_where_it_cannot_be_known(
 # Who may
 
 
-def pages() -> live.Question:
-    asked = ("Run a command?\n", "make test\n")
-    shown = sha256("".join(asked).encode()).digest()
-    return live.Question(id="7.1", pages=asked, shown=shown, always="")
-
-
 def test_an_answer_counts_only_from_a_device_that_was_given_the_right_and_for_the_text_shown(
     two: list[Device], asking: SessionId
 ) -> None:
@@ -319,12 +291,6 @@ def test_an_answer_counts_only_from_a_device_that_was_given_the_right_and_for_th
             assert not (await answer(asking.hex(), question.id, question.shown, "no")).counted, "the first one counts"
 
     run(go())
-
-
-def role(two: list[Device], role: Role) -> None:
-    """The laptop has another role from now on, as far as the desktop knows."""
-    two[0].group.revoke(two[1].me.id, NOW)
-    two[0].group.add(two[1].me.public, "laptop", role, NOW)
 
 
 @pytest.mark.parametrize("what", ["unknown", "unfollowed", "held", "store-only", "revoked"])
