@@ -6,20 +6,19 @@ never paired has no records: it is alone, and full. It founds its group when it 
 
 from __future__ import annotations
 
-from collections import Counter
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
-from hashlib import sha256
 from typing import TypedDict, TypeVar
 
 from hhd.base.errors import RefusedError
 from hhd.identity.key import Identity
+from hhd.node.group_taken import decoded, worth
 from hhd.node.lineages import lineage_of
 from hhd.node.members import Member, group_of, members, note_others
 from hhd.store.errors import DamagedStoreError, MissingError
 from hhd.store.store import Store
 from hhd_protocol.crypto import device_id
-from hhd_protocol.errors import FormatError, TooLargeError
+from hhd_protocol.errors import FormatError
 from hhd_protocol.group import (
     Add,
     Allow,
@@ -36,13 +35,10 @@ from hhd_protocol.group import (
 )
 from hhd_protocol.ids import DeviceId, GroupRecordId, SessionId, StatementId
 from hhd_protocol.limits import (
-    GROUP_BYTES_OF_ONE_MAX,
     GROUP_CUTOFF_ENDS_MAX,
     GROUP_CUTOFFS_MAX,
     GROUP_DEVICES_MAX,
     GROUP_MEMBERSHIPS_MAX,
-    GROUP_RECORDS_MAX,
-    GROUP_RECORDS_OF_ONE_MAX,
 )
 from hhd_protocol.statements import Role
 
@@ -189,9 +185,9 @@ class Membership:
             return False
         with self._store.transaction():
             here = self._here()
-            fresh = _decoded(records, here)
+            fresh = decoded(records, here)
             root = self._root()
-            kept = self._worth(here, fresh, root)
+            kept = worth(here, fresh, root)
             if kept:
                 self._keep(kept, root)
         if kept:
@@ -209,7 +205,7 @@ class Membership:
             self._insist_on_free(root)
             here = self._here()
             given = list(records)
-            fresh = _decoded(given, here)
+            fresh = decoded(given, here)
             group = resolve([*here.values(), *fresh], root=root)
             mine = group.devices.get(self._me.id)
             if mine is None or mine.live is None:
@@ -220,7 +216,7 @@ class Membership:
             if mine.live.role is not Role.FULL:
                 self._insist_on_no_sessions(mine.live.role)
             former = self._store.group.root()
-            fresh = self._worth(here, fresh, root)
+            fresh = worth(here, fresh, root)
             group = self._keep(fresh, root)
             if not mine.live.joined:
                 body = Join(**self._head(group, now_ms), former=None if former == root else former)
@@ -288,7 +284,7 @@ class Membership:
 
     def _insist_on_no_quarrel(self, given: list[bytes], root: GroupRecordId) -> None:
         """Raise RefusedError where it is what this device knows besides that keeps it out."""
-        mine = resolve(_decoded(given, {}), root=root).devices.get(self._me.id)
+        mine = resolve(decoded(given, {}), root=root).devices.get(self._me.id)
         if mine is not None and mine.live is not None:
             raise RefusedError(_PUT_OUT)
 
@@ -337,17 +333,6 @@ class Membership:
             except (DamagedStoreError, MissingError):
                 continue  # `hhd check` names it; a damaged session does not keep a stolen device in.
 
-    def _worth(
-        self, here: Mapping[GroupRecordId, GroupRecord], fresh: list[GroupRecord], root: GroupRecordId
-    ) -> list[GroupRecord]:
-        """Those that mean something, and that pass no bound; what puts out is taken before what adds."""
-        fresh = _within_bounds(here, fresh)
-        group = resolve([*here.values(), *fresh], root=root)
-        if len(group.given) > GROUP_DEVICES_MAX:
-            fresh = [record for record in fresh if not isinstance(record.body, Add)]
-            group = resolve([*here.values(), *fresh], root=root)
-        return [record for record in fresh if record.id in group.good]
-
 
 _PUT_OUT = (
     "This device knows that the one that would take it in was put out of the group; nothing was changed here. Show the "
@@ -360,39 +345,6 @@ class _Head(TypedDict):
     seen: tuple[GroupRecordId, ...]
     under: GroupRecordId
     at_ms: int
-
-
-def _decoded(records: Iterable[bytes], here: Mapping[GroupRecordId, GroupRecord]) -> list[GroupRecord]:
-    """The records among `records` that are not here; raises FormatError if one is none, or there are too many."""
-    fresh: dict[GroupRecordId, GroupRecord] = {}
-    for count, raw in enumerate(records):
-        if count >= GROUP_RECORDS_MAX:
-            raise TooLargeError(f"more than {GROUP_RECORDS_MAX} records of a group came at once")
-        id = GroupRecordId(sha256(raw).digest())
-        if id not in here and id not in fresh:
-            fresh[id] = decode(raw)
-    return list(fresh.values())
-
-
-def _within_bounds(here: Mapping[GroupRecordId, GroupRecord], fresh: Iterable[GroupRecord]) -> list[GroupRecord]:
-    """Those of `fresh` that leave each signer within its bounds; who forwards the rest did nothing wrong.
-
-    Revocations have a share of their own: who signs without end cannot thereby keep its own ones from being known.
-    """
-    counts: Counter[tuple[bytes, bool]] = Counter()
-    sizes: Counter[bytes] = Counter()
-    for record in here.values():
-        counts[record.body.public, isinstance(record.body, Revoke)] += 1
-        sizes[record.body.public] += len(record.raw)
-    kept: list[GroupRecord] = []
-    for record in sorted(fresh, key=lambda record: (not isinstance(record.body, Revoke), record.id)):
-        key, kind = record.body.public, isinstance(record.body, Revoke)
-        small = sizes[key] + len(record.raw) <= GROUP_BYTES_OF_ONE_MAX
-        if small and counts[key, kind] < GROUP_RECORDS_OF_ONE_MAX and len(here) + len(kept) < GROUP_RECORDS_MAX:
-            counts[key, kind] += 1
-            sizes[key] += len(record.raw)
-            kept.append(record)
-    return kept
 
 
 def _parts(things: Sequence[T], count_max: int) -> Iterator[Sequence[T]]:
