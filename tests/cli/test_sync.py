@@ -11,7 +11,7 @@ from typing import Any
 
 import pytest
 
-from hhd.app import daemons, peering, syncing
+from hhd.app import daemons, devices, peering, syncing
 from hhd.cli import run, telling
 from hhd.node.answers.pairing import PairingStep
 from hhd.node.answers.syncing import Flow, Followed, Freshness, FreshnessOf, Held, Limited, Syncings
@@ -117,11 +117,14 @@ def test_a_device_that_is_away_is_told_by_what_it_lacks(
 ) -> None:
     away = replace(FLOW, name="tower", linked=False, sent=None, received=None, at_least=True, holding="", limits=())
     level = replace(away, name="desktop", behind=0, checkpoints=0, bytes=0)
-    monkeypatch.setattr(syncing, "status", lambda: stand(flows=(away, level)))
+    paired = replace(level, name="phone", device="mnop-qrst-uvwx")
+    monkeypatch.setattr(syncing, "status", lambda: stand(flows=(away, level, paired)))
+    monkeypatch.setattr(devices, "unjoined", lambda: frozenset({paired.device}))
     assert run(["sync"]) == 0
     assert capsys.readouterr().out.splitlines() == [
         "tower: lacks 31 checkpoints of 2 sessions, more than 1.2 MB",
         "desktop: has everything",
+        "phone: nothing is known yet of what it has",
         "No other device is linked.",
     ]
 

@@ -35,6 +35,11 @@ def gathering() -> Gathering:
     return _done("devices", Gathering, lambda verbs: verbs.devices(), changes=False)
 
 
+def unjoined() -> frozenset[str]:
+    """The ids of members that have not said yet that they joined, so that nothing is known of what they have."""
+    return frozenset(one.id for one in gathering().members if not one.joined)
+
+
 def syncings() -> Syncings:
     """How it stands with the others: what went there and what they lack; without a daemon only the latter."""
     from hhd.app import syncing

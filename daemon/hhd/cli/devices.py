@@ -34,10 +34,8 @@ def command(context: click.Context, as_json: bool) -> None:
     if as_json:
         telling.as_object(found, peers=list(around.values()), sync=now)
         return
-    stand = {flow.device: flows.lines(flow, now) for flow in now.flows}
-    for one in found.members:
-        if not one.joined and one.id in stand:  # It has not said yet what it has.
-            stand[one.id] = ["nothing is known yet of what it has", *stand[one.id][1:]]
+    joined = {one.id for one in found.members if one.joined}
+    stand = {flow.device: flows.lines(flow, now, joined=flow.device in joined) for flow in now.flows}
     stand[next((one.id for one in found.members if one.here), "")] = flows.here(now)
     lines = [
         line

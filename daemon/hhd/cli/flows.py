@@ -28,9 +28,12 @@ def here(now: Syncings) -> list[str]:
     return lines
 
 
-def lines(flow: Flow, now: Syncings) -> list[str]:
-    """The lines about another device; the first is short and says what it lacks."""
-    said = [_lacks(flow)]
+def lines(flow: Flow, now: Syncings, *, joined: bool = True) -> list[str]:
+    """The lines about another device; the first is short and says what it lacks.
+
+    `joined`: it has said that it is a member, and what it has.
+    """
+    said = [_lacks(flow) if joined else "nothing is known yet of what it has"]
     if flow.sent or flow.received:
         said[0] += f", {telling.size(flow.sent or 0)} sent, {telling.size(flow.received or 0)} received"
     if flow.holding:

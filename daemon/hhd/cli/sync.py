@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Any
 
 import click
 
-from hhd.app import syncing
+from hhd.app import devices, syncing
 from hhd.cli import flows, progress, telling
 from hhd.cli.options import JSON
 
@@ -74,8 +74,9 @@ _NUMBERS: dict[str, Any] = {"sent": 0, "received": 0, "behind": 0, "checkpoints"
 
 def _lines(now: Syncings) -> list[str]:
     lines = flows.here(now)
+    unjoined = frozenset[str]() if all(flow.linked for flow in now.flows) else devices.unjoined()
     for flow in now.flows:
-        state, *more = flows.lines(flow, now)
+        state, *more = flows.lines(flow, now, joined=flow.device not in unjoined)
         lines += [f"{flows.named(flow.name, flow.device)}: {state}", *(f"    {one}" for one in more)]
     if not any(flow.linked for flow in now.flows) and not now.trouble:
         lines.append("No other device is linked.")
