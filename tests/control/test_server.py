@@ -18,6 +18,7 @@ import pytest
 from tests.control.served import Raw, Served
 from tests.protocol.mutate import mutated_bytes
 
+from hhd.app import handoffs, sessions
 from hhd.base.errors import RefusedError, UncertainError, UsageError, UserError
 from hhd.control import client, peer
 from hhd.control.server import Bounds
@@ -351,7 +352,28 @@ def test_a_daemon_that_ends_before_it_answers_leaves_a_change_uncertain_and_a_lo
             with pytest.raises(UserError) as raised:
                 one.ask("x", {}, changes=changes)
             assert type(raised.value) is kind
+            with pytest.raises(UserError) as raised:
+                next(one.stream("x", {}, changes=changes))
+            assert type(raised.value) is kind
         theirs.close()
+
+
+@pytest.mark.parametrize("dry_run", [False, True])
+def test_of_a_handoff_whose_daemon_ends_it_is_not_said_that_nothing_was_changed(
+    dry_run: bool, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """The next daemon goes on with it."""
+    ours, theirs = socket.socketpair()
+    with client.Connection(ours, hhd="1.0") as one, theirs:
+        theirs.sendall(HELLO)
+        theirs.shutdown(socket.SHUT_WR)
+        monkeypatch.setattr(sessions, "daemon_link", lambda: one)
+        asked = handoffs.Transfer("s", "desktop", cancel_running=False, dry_run=dry_run, deadline_ms=0)
+        with asked, pytest.raises(UserError) as raised:
+            next(asked.steps())
+    assert isinstance(raised.value, UncertainError) is not dry_run
+    assert ("hhd transfers" in str(raised.value)) is not dry_run
+    assert ("nothing was changed" in str(raised.value)) is dry_run
 
 
 def test_a_daemon_that_says_nothing_is_not_waited_for_for_ever(monkeypatch: pytest.MonkeyPatch) -> None:

@@ -107,19 +107,26 @@ class Transfer:
         self._link.close()
 
     def steps(self) -> Iterator[Moved]:
-        """Yield each step; the last one is over. A dry run has one."""
+        """Yield each step; the last one is over. A dry run has one.
+
+        Raises UncertainError where the daemon ends meanwhile: what it has begun, the next one goes on with.
+        """
         from hhd.node.answers.handoff import Moved
         from hhd.node.asking import Asking
 
-        yield from Asking(self._link).stream(
-            "transfer",
-            Moved,
-            name=self._name,
-            to=self._to,
-            cancel_running=self._cancel_running,
-            dry_run=self._dry_run,
-            deadline_ms=self._deadline_ms,
-        )
+        try:
+            asking = Asking(self._link)
+            yield from (asking.stream if self._dry_run else asking.steps)(
+                "transfer",
+                Moved,
+                name=self._name,
+                to=self._to,
+                cancel_running=self._cancel_running,
+                dry_run=self._dry_run,
+                deadline_ms=self._deadline_ms,
+            )
+        except UncertainError as error:
+            raise UncertainError(f"{error} How it stands: hhd transfers") from error
 
     def leave(self, last: Moved | None) -> Moved:
         """Give it up, unless it is released, and return how it stands then; `last`: the last step that was seen.

@@ -83,12 +83,12 @@ class Connection:
                 raise _error(failed)
         raise self._nonsense()
 
-    def stream(self, verb: str, arguments: dict[Value, Value]) -> Iterator[Value]:
-        """Yield the events of `verb`, which changes nothing, as they come; raises what `ask` does."""
+    def stream(self, verb: str, arguments: dict[Value, Value], *, changes: bool = False) -> Iterator[Value]:
+        """Yield the events of `verb` as they come; raises what `ask` does. `changes`: as in `ask`."""
         id = self._send(verb, arguments)
         position = 0
         while True:
-            match self._receive(id, False):
+            match self._receive(id, changes):
                 case Event(position=at, event=event) if at == position:
                     position += 1
                     yield event

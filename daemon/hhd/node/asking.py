@@ -36,6 +36,11 @@ class Asking:
         for event in self.connection.stream(verb, values(given)):
             yield self.read(wanted, event)
 
+    def steps(self, verb: str, wanted: type[T], **given: object) -> Iterator[T]:
+        """The same of something that is being done: where the daemon ends in between, it may have been."""
+        for event in self.connection.stream(verb, values(given), changes=True):
+            yield self.read(wanted, event)
+
     def live(self, verb: str, **given: object) -> Iterator[Event]:
         """Yield the events of a running session."""
         for event in self.connection.stream(verb, values(given)):
