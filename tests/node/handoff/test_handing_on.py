@@ -166,3 +166,17 @@ def test_a_release_is_not_taken_before_the_record_before_it_has_come(three: list
     not_yet(tower, grant, "The records before the release have not come yet.")
     tower.store.statements.add(asking, first.raw)
     taken(tower, grant)
+
+
+def test_the_same_release_is_refused_on_a_third_device_and_taken_on_the_one_that_it_names(
+    three: list[Device], asking: SessionId
+) -> None:
+    laptop, desktop, tower = three
+    grant = released(laptop, desktop, asking)
+    for other in desktop, tower:
+        brought(laptop, other, asking)
+    before = state(tower, grant)
+    with pytest.raises(RefusedError, match=r"This release is for device .*, and this is .*; nothing was changed"):
+        take(tower, grant)
+    assert state(tower, grant) == before
+    taken(desktop, grant)
