@@ -224,6 +224,17 @@ def test_a_device_that_is_put_out_loses_its_link_at_once_and_is_neither_dialled_
     run(test)
 
 
+def test_a_device_that_only_stored_loses_its_link_at_once_too() -> None:
+    async def test(house: House) -> None:
+        laptop, desktop = await pair(house, (*THREE, "lower desktop"))
+        laptop.circle.kept.append(b"revoke desktop")
+        await laptop.roll.refresh()
+        assert laptop.peers.connected() == frozenset() and laptop.links[0].error is not None
+        await desktop.linked()
+
+    run(test)
+
+
 def test_a_device_that_is_away_or_another_one_is_not_said_to_refuse() -> None:
     async def test(house: House) -> None:
         laptop, desktop = await pair(house)

@@ -273,8 +273,9 @@ def test_a_peer_that_reads_nothing_makes_this_side_hold_no_more_than_its_queues(
 def test_what_is_urgent_waits_behind_one_batch() -> None:
     async def work() -> None:
         link, slow = slow_link(10_000)
-        pages, head = await link.open("pages"), await link.open("sync", urgent=True)
-        await pages.send(LARGE)
+        for number in range(8):  # As many that take turns would be ahead of it, a frame each.
+            await (await link.open(f"pages{number}")).send(LARGE)
+        head = await link.open("sync", urgent=True)
         before = len(slow.said)
         await head.send(b"a small head")
         slow.room = 10_000_000
