@@ -10,6 +10,7 @@ from typing import Any
 
 import pytest
 
+from hhd.discovery import discovery as discovery_module
 from hhd.discovery.discovery import Discovery, Ears
 from hhd.discovery.interfaces import Interface
 from hhd.discovery.mdns import dialable
@@ -157,6 +158,48 @@ def test_on_another_network_it_has_another_name_and_on_the_same_one_the_same() -
         laptop.discovery.begin_anew()
         await desktop.until(lambda: len(desktop.names(laptop.tags)) == 2)
         assert laptop.moves == 2
+
+    run(test)
+
+
+def test_addresses_that_come_are_announced_as_soon_as_the_system_says_that_something_changed(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    async def test(tasks: asyncio.TaskGroup) -> None:
+        watches = list[asyncio.Event]()
+
+        class Watch:
+            """The system's word, said by the test."""
+
+            def __init__(self) -> None:
+                self.word = asyncio.Event()
+                watches.append(self.word)
+
+            async def stirred(self) -> None:
+                await self.word.wait()
+                self.word.clear()
+
+            def close(self) -> None:
+                pass
+
+        monkeypatch.setattr(discovery_module.interfaces, "Watch", Watch)
+        monkeypatch.setattr(discovery_module, "RESTART_SECONDS_MIN", 0.0)
+        here = [LOOPBACK]
+        laptop, desktop = Device(*tags(), usable=lambda: here[0]), Device(*tags())
+        start(tasks, laptop, desktop)
+        await desktop.until(lambda: bool(desktop.names(laptop.tags)))
+        moves = laptop.moves
+        here[0] = (Interface("lo", 1, ("127.0.0.1", "127.0.0.2")),)
+        watches[0].set()
+
+        def heard() -> bool:
+            return any(said.tags == laptop.tags and "127.0.0.2" in where for said, _, where in desktop.heard)
+
+        await desktop.until(heard)
+        assert laptop.moves == moves + 1 and laptop.discovery.interfaces == here[0]
+        watches[0].set()  # Nothing has changed: nobody is told anything.
+        await laptop.until(lambda: not watches[0].is_set())
+        assert laptop.moves == moves + 1
 
     run(test)
 

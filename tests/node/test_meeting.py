@@ -4,11 +4,13 @@ from __future__ import annotations
 
 import asyncio
 import socket
+import time
 from types import SimpleNamespace
 from typing import Any
 from unittest import mock
 
 import pytest
+from tests.node.circles import identity
 
 from hhd.base.errors import RefusedError
 from hhd.node import meeting as meeting_module
@@ -118,3 +120,15 @@ def test_what_came_in_the_moment_of_a_look_is_told_and_not_that_nobody_typed_the
 
     late: asyncio.Future[None]
     asyncio.run(go())
+
+
+def test_a_code_lives_for_its_minutes_whatever_becomes_of_the_date(monkeypatch: pytest.MonkeyPatch) -> None:
+    from hhd.app import peering
+
+    _, meeting, _ = peering.parts(identity("laptop"))
+    pairing = meeting._pairing
+    pairing.open("laptop")
+    left_ms, real = pairing.left_ms, time.time_ns
+    for hours in (24, -24):
+        monkeypatch.setattr(time, "time_ns", lambda hours=hours: real() + hours * 3_600_000_000_000)
+        assert pairing.is_open and abs(pairing.left_ms - left_ms) < 3_600_000
