@@ -77,6 +77,8 @@ def test_heads_made_apart_show_up_on_both_within_one_exchange(lab: LabMaker) -> 
             work.step()
             until(lambda: checkpoints(desktop, session) == 2)
             net.cut("laptop")
+            for host in (laptop, desktop):
+                host.run("ss", "-K", "-t", "state", "connected")  # That a cut line is noticed has tests of its own.
             until(lambda: not linked(laptop) and not linked(desktop))
             with at(desktop) as me, store.opened(me) as opened:
                 there = Grown(opened, me, session, work.memory)
