@@ -6,7 +6,7 @@ import contextlib
 import json
 import os
 import signal
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping
 from contextlib import contextmanager
 
 import pytest
@@ -20,7 +20,7 @@ from tests.store.conftest import Memory
 
 from hhd.node import programs, sessions, store
 from hhd.store.check import Check
-from hhd_protocol.ids import SessionId, StatementId
+from hhd_protocol.ids import ObjectName, SessionId, StatementId
 
 pytestmark = pytest.mark.netns
 LARGE_PAGES = 10_000
@@ -113,19 +113,30 @@ def test_a_daemon_that_is_killed_in_the_middle_costs_nothing(lab: LabMaker, kill
 
 @pytest.mark.long
 def test_a_receiver_that_is_killed_within_a_large_object_is_given_the_rest_of_it_alone(lab: LabMaker) -> None:
-    with lab("laptop", "desktop", emulated=Emulated(rate_mbit=100, delay_us=500)) as net:
+    with lab("laptop", "desktop", emulated=Emulated(rate_mbit=50, delay_us=500)) as net:
         laptop, desktop = net["laptop"], net["desktop"]
         pair(net, "laptop", "desktop")
         with laptop.daemon(), session_on(laptop) as (session, work):
             work.memory.pages = {number: os.urandom(4096) for number in range(LARGE_PAGES)}
             newest = work.step(list(work.memory.pages))
-            total = sum(work.store.objects.size(name) for name in work.store.checkpoint(newest).objects)
+            sizes = {name: work.store.objects.size(name) for name in work.store.checkpoint(newest).objects}
+            total = sum(sizes.values())
             with desktop.daemon() as process:
-                until(lambda: come(desktop) > total // 3)
+
+                def within() -> bool:
+                    """Whether it stands still within an object, while others are kept; else it goes on."""
+                    os.kill(process.pid, signal.SIGSTOP)
+                    found = come(desktop) > 1_000_000
+                    os.kill(process.pid, signal.SIGSTOP if found else signal.SIGCONT)
+                    return found
+
+                until(lambda: kept(desktop, sizes) > total // 3)
+                until(within)
                 os.kill(process.pid, signal.SIGKILL)
                 process.wait(240)
-            here = come(desktop)
-            assert total // 3 < here < total
+            begun = come(desktop)
+            here = begun + kept(desktop, sizes)
+            assert begun > 1_000_000 and total // 3 < here < total
             before = net.sent("laptop")[1]
             with desktop.daemon():
                 until(lambda: checkpoints(desktop, session) == checkpoints(laptop, session))
@@ -133,6 +144,12 @@ def test_a_receiver_that_is_killed_within_a_large_object_is_given_the_rest_of_it
         assert come(desktop) == 0
         with at(desktop) as me, store.opened(me) as opened:
             assert not Check(opened).run().findings
+
+
+def kept(host: Host, sizes: Mapping[ObjectName, int]) -> int:
+    """How many bytes of these objects a device has whole."""
+    with at(host) as me, store.opened(me) as opened:
+        return sum(size for name, size in sizes.items() if opened.objects.has(name))
 
 
 def come(host: Host) -> int:
