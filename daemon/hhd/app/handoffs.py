@@ -165,8 +165,11 @@ def receive(path: Path) -> Received:
 def part(workers: Workers, peers: Peers, syncing: Syncing, me: DeviceId, lanes: Lanes) -> Handoffs:
     """The daemon's part that hands sessions on."""
     from hhd.node.handoff.handoffs import Handoffs
+    from hhd.node.handoff.ways import Ways
 
-    made = Handoffs(me=me, opened=sessions.control_here, lanes=lanes, peers=peers, syncing=syncing, workers=workers)
+    made = Handoffs(
+        Ways(me=me, opened=sessions.control_here, lanes=lanes, peers=peers, syncing=syncing, workers=workers)
+    )
 
     def news(session: SessionId) -> None:
         for hear in workers.on_step:

@@ -20,6 +20,7 @@ from hhd.node.handoff import admission as handoff_admission
 from hhd.node.handoff import again as handoff_again
 from hhd.node.handoff import wishes as handoff_wishes
 from hhd.node.handoff.handoffs import Handoffs
+from hhd.node.handoff.ways import Ways
 from hhd.node.lanes import Lanes
 from hhd.store.store import Store
 from hhd.transports.link import Channel, Link, LinkError
@@ -60,7 +61,7 @@ class Site:
 
     def __post_init__(self) -> None:
         self.effect_ends.set()
-        self.handoffs = Handoffs(
+        ways = Ways(
             me=self.device.me.id,
             opened=self.opened,
             lanes=self.lanes,
@@ -68,6 +69,7 @@ class Site:
             syncing=self,  # type: ignore[arg-type]
             workers=self,  # type: ignore[arg-type]
         )
+        self.handoffs = Handoffs(ways)
 
     @contextlib.contextmanager
     def opened(self) -> Iterator[ControlService]:

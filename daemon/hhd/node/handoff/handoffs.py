@@ -23,12 +23,10 @@ from hhd.node.handoff.going import DEADLINE_SECONDS, kept, now_ms
 from hhd.node.handoff.heard import Heard
 from hhd.node.handoff.inquiries import CHANNEL as INQUIRY
 from hhd.node.handoff.inquiries import Inquiries
-from hhd.node.handoff.ports import Open, Peering, Running, Syncing
 from hhd.node.handoff.progress import moved
 from hhd.node.handoff.turns import Turns
 from hhd.node.handoff.ways import CHANNEL, Ways
 from hhd.node.handoff.wishes import Wishes
-from hhd.node.lanes import Lanes
 from hhd.node.refused import short
 from hhd.node.service import Verb
 from hhd_protocol.handoff import Event, Happening, Side
@@ -39,17 +37,8 @@ from hhd_protocol.limits import HANDOFF_DEADLINE_MS_MAX
 class Handoffs:
     """A part of the daemon (`hhd.node.service.Part`); all its methods are for the loop's thread."""
 
-    def __init__(
-        self,
-        *,
-        me: DeviceId,
-        opened: Open,
-        lanes: Lanes,
-        peers: Peering,
-        syncing: Syncing,
-        workers: Running,
-    ) -> None:
-        self._ways = Ways(me=me, opened=opened, lanes=lanes, peers=peers, syncing=syncing, workers=workers)
+    def __init__(self, ways: Ways) -> None:
+        self._ways = ways
         self._ready = asyncio.Event()
         self.turns = Turns(self._ways)
         self._wishes = Wishes(self._ways, self.turns)
@@ -65,9 +54,9 @@ class Handoffs:
             inquiries=self._inquiries,
             ready=self._ready,
         )
-        peers.serve(CHANNEL, heard.serve)
-        peers.serve(INQUIRY, self._inquiries.serve)
-        peers.on_linked(heard.linked)
+        ways.peers.serve(CHANNEL, heard.serve)
+        ways.peers.serve(INQUIRY, self._inquiries.serve)
+        ways.peers.on_linked(heard.linked)
 
     # As a part
 
