@@ -6,14 +6,14 @@ Both ends are told of a replaced link in their own time, and its end may be noti
 from __future__ import annotations
 
 import asyncio
-import os
 import threading
 from collections.abc import Awaitable, Callable
 from pathlib import Path
 from typing import cast
 
 import pytest
-from tests.node.sync.linked import Idle, Peering, grouped, opened
+from tests.node.sync.linked import Peering, grouped
+from tests.node.sync.parts import part_of
 from tests.transports.devices import device_named
 
 from hhd.base.errors import RolledBackError
@@ -66,15 +66,7 @@ class Wire:
 
 def laptop(folder: Path) -> tuple[Syncing, Peering]:
     grouped(folder, "laptop", "desktop")
-    peers = Peering("laptop")
-    part = Syncing(
-        me=device_named("laptop"),
-        peers=peers,
-        roll=peers,
-        workers=Idle(),
-        opened=lambda: opened(folder, "laptop"),
-        random=os.urandom,
-    )
+    part, peers, _ = part_of(folder)
     return part, peers
 
 

@@ -4,12 +4,12 @@ from __future__ import annotations
 
 import asyncio
 import contextlib
-import os
 from collections.abc import Callable
 from pathlib import Path
 
 import pytest
 from tests.node.sync.linked import Idle, Peering, grouped, opened
+from tests.node.sync.parts import part_of
 from tests.node.sync.wired import Grown
 from tests.store.conftest import Memory
 from tests.transports.devices import device_named
@@ -37,11 +37,7 @@ def test_a_store_that_is_busy_is_said_and_what_was_missed_goes_over_later(tmp_pa
                 raise BusyError("Another process is writing.")
             return opened(tmp_path, name)
 
-        peers, workers = Peering(name), Idle()
-        made = Syncing(
-            me=device_named(name), peers=peers, roll=peers, workers=workers, opened=open_it, random=os.urandom
-        )  # fmt: skip
-        return made, peers, workers
+        return part_of(tmp_path, name, opens=open_it)
 
     async def live() -> None:
         (laptop, near, workers), (desktop, far, others) = part("laptop"), part("desktop")
@@ -103,11 +99,7 @@ def test_a_session_that_was_removed_while_at_work_is_let_go_of_though_nobody_wro
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     grouped(tmp_path, "laptop")
-    peers = Peering("laptop")
-    part = Syncing(
-        me=device_named("laptop"), peers=peers, roll=peers, workers=Idle(),
-        opened=lambda: opened(tmp_path, "laptop"), random=os.urandom,
-    )  # fmt: skip
+    part, _, _ = part_of(tmp_path)
     asked = list[str]()
 
     def let_go() -> Out:
@@ -138,11 +130,7 @@ def test_what_the_daemon_did_for_a_person_is_looked_for_at_once_and_not_with_the
 ) -> None:
     monkeypatch.setattr(syncing, "LOOK_SECONDS", 3600.0)
     grouped(tmp_path, "laptop")
-    peers = Peering("laptop")
-    part = Syncing(
-        me=device_named("laptop"), peers=peers, roll=peers, workers=Idle(),
-        opened=lambda: opened(tmp_path, "laptop"), random=os.urandom,
-    )  # fmt: skip
+    part, _, _ = part_of(tmp_path)
 
     async def live() -> None:
         looked = asyncio.Event()
@@ -185,11 +173,7 @@ def test_what_runs_when_a_daemon_starts_is_alone_until_a_person_is_at_it(
         going, other, resting = (sessions.create(store, me, program="agent", args=args) for _ in range(3))
         for session in (going, other):
             should_run.note(store, should_run.Note(session, None, None))
-    workers = Idle()
-    peers = Peering("laptop")
-    part = Syncing(
-        me=me, peers=peers, roll=peers, workers=workers, opened=lambda: opened(tmp_path, "laptop"), random=os.urandom
-    )  # fmt: skip
+    part, _, workers = part_of(tmp_path)
 
     async def live() -> None:
         running = asyncio.create_task(part.run())
@@ -226,10 +210,7 @@ def test_while_it_is_not_known_what_runs_when_a_daemon_starts_each_session_is_al
         return noted(store)
 
     monkeypatch.setattr(should_run, "noted", read)
-    workers, peers = Idle(), Peering("laptop")
-    part = Syncing(
-        me=me, peers=peers, roll=peers, workers=workers, opened=lambda: opened(tmp_path, "laptop"), random=os.urandom
-    )  # fmt: skip
+    part, _, workers = part_of(tmp_path)
 
     async def live() -> None:
         running = asyncio.create_task(part.run())
@@ -254,11 +235,7 @@ def test_a_session_at_work_is_told_of_at_once_and_then_what_came_meanwhile_toget
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     grouped(tmp_path, "laptop")
-    peers, workers = Peering("laptop"), Idle()
-    part = Syncing(
-        me=device_named("laptop"), peers=peers, roll=peers, workers=workers,
-        opened=lambda: opened(tmp_path, "laptop"), random=os.urandom,
-    )  # fmt: skip
+    part, _, workers = part_of(tmp_path)
     told: list[SessionId] = []
     monkeypatch.setattr(part._engine, "noticed", lambda session: told.append(session) or Out())
     one, other, third = (SessionId(StatementId(bytes([number]) * 32)) for number in range(3))
@@ -306,11 +283,7 @@ def test_an_intent_waits_for_nothing_while_a_plain_step_of_its_session_waits(
     async def live() -> None:
         parts = []
         for name in ("laptop", "desktop"):
-            peers, workers = Peering(name), Idle()
-            part = Syncing(
-                me=device_named(name), peers=peers, roll=peers, workers=workers,
-                opened=lambda name=name: opened(tmp_path, name), random=os.urandom,
-            )  # fmt: skip
+            part, peers, workers = part_of(tmp_path, name)
             parts.append((part, peers, workers, asyncio.create_task(part.run())))
             await part._ready.wait()
         (laptop, near, workers, _), (_, far, _, _) = parts
@@ -376,10 +349,8 @@ def test_an_intent_does_not_wait_until_all_sessions_were_looked_at(
 ) -> None:
     monkeypatch.setattr(syncing_engine, "LOOKED_AT_ONCE", 1)
     grouped(tmp_path, "laptop")
-    peers, me, workers = Peering("laptop"), device_named("laptop"), Idle()
-    part = Syncing(
-        me=me, peers=peers, roll=peers, workers=workers, opened=lambda: opened(tmp_path, "laptop"), random=os.urandom,
-    )  # fmt: skip
+    me = device_named("laptop")
+    part, _, workers = part_of(tmp_path)
     done: list[str] = []
     one = SessionId(StatementId(bytes(32)))
 
@@ -409,10 +380,8 @@ def test_an_intent_does_not_wait_until_all_sessions_were_looked_at(
 def test_many_sessions_are_looked_at_some_at_a_time(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(syncing_engine, "LOOKED_AT_ONCE", 3)
     grouped(tmp_path, "laptop")
-    peers, me = Peering("laptop"), device_named("laptop")
-    part = Syncing(
-        me=me, peers=peers, roll=peers, workers=Idle(), opened=lambda: opened(tmp_path, "laptop"), random=os.urandom,
-    )  # fmt: skip
+    me = device_named("laptop")
+    part, _, _ = part_of(tmp_path)
     looked: list[list[SessionId]] = []
     look = part._engine.looked
     monkeypatch.setattr(part._engine, "looked", lambda some: looked.append(some) or look(some))
