@@ -31,6 +31,29 @@ def spread(people: Person, name: str, session: SessionId) -> Spread:
     return found[session]
 
 
+def test_a_list_counts_the_turns_that_come_from_other_devices_each_once(tmp_path: Path) -> None:
+    with person(tmp_path, "laptop", "desktop") as alice:
+        session = alice.create("laptop")
+        work = Work(alice, "laptop", session, Memory(20))
+        work.step(turn=True)
+        work.step()
+        alice.do("desktop", lambda engine: engine.hold("paused"))
+        alice.link("laptop", "desktop")
+        assert alice.pump()
+        there = alice["desktop"].store
+        assert listing.change(there, session).turns == 0, "no content is here"
+        alice.do("desktop", lambda engine: engine.hold(""))
+        assert alice.pump()
+        assert listing.change(there, session).turns == 1
+        work.step(turn=True)
+        assert alice.pump()
+        assert listing.change(there, session).turns == 2 == listing.described(there, session).turns
+        alice.restart("desktop")
+        alice.link("laptop", "desktop")
+        assert alice.pump()
+        assert listing.change(alice["desktop"].store, session).turns == 2, "nothing came again"
+
+
 def test_a_device_is_behind_by_what_came_after_the_newest_checkpoint_it_has(tmp_path: Path) -> None:
     with person(tmp_path, "laptop", "desktop", "tower") as alice:
         session = alice.create("laptop")

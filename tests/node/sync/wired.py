@@ -215,7 +215,12 @@ class Grown:
     doors: Doors | None = None
 
     def step(
-        self, changed: list[int] | None = None, said: bytes = b"", *, effects: Mapping[int, Progress] | None = None
+        self,
+        changed: list[int] | None = None,
+        said: bytes = b"",
+        *,
+        effects: Mapping[int, Progress] | None = None,
+        turn: bool = False,
     ) -> CheckpointId:
         """One checkpoint, signed under the token that this device has; `effects`: what it says of them."""
         numbers = self.memory.edit(4) if changed is None else changed
@@ -236,7 +241,11 @@ class Grown:
             if self.line is None or self.line.head != main:
                 self.line = Line(store, self.session, None if main is None else CheckpointId(main))
             made = self.line.checkpoint(
-                snapshot=self.memory.snapshot(), changed=numbers, logs={"words": said} if said else {}, sign=sign
+                snapshot=self.memory.snapshot(),
+                changed=numbers,
+                logs={"words": said} if said else {},
+                sign=sign,
+                turn=turn,
             )
             pen.written(signed[0])
             return made
@@ -262,12 +271,14 @@ class Work:
     memory: Memory
     grown: Grown | None = None
 
-    def step(self, changed: list[int] | None = None, said: bytes = b"", *, tell: bool = True) -> CheckpointId:
+    def step(
+        self, changed: list[int] | None = None, said: bytes = b"", *, tell: bool = True, turn: bool = False
+    ) -> CheckpointId:
         """One checkpoint; the device's sync hears of it."""
         one = self.person[self.name]
         if self.grown is None or self.grown.store is not one.store:
             self.grown = Grown(one.store, one.owned.me, self.session, self.memory)
-        made = self.grown.step(changed, said)
+        made = self.grown.step(changed, said, turn=turn)
         if tell:
             self.person.noticed(self.name, self.session)
         return made

@@ -98,8 +98,9 @@ class Intake:
         self._store, self._me, self._content = store, me, content
         self._known = Judged(store, me)
         self._outliving = Outliving()
-        self._unlisted: dict[SessionId, tuple[View, bool]] | None = None
-        """What lists are to show of sessions, where it is written at the end of a transaction."""
+        self._unlisted: dict[SessionId, tuple[View, bool, int]] | None = None
+        """What lists are to show of sessions, where it is written at the end of a transaction: what these mean, whether
+        content came, and how many turns more they have."""
 
     @contextmanager
     def together(self) -> Iterator[None]:
@@ -109,8 +110,8 @@ class Intake:
             with self._store.transaction():
                 self._unlisted = {}
                 yield
-                for session, (view, changed) in self._unlisted.items():
-                    syncing_listing.show(self._store, session, view, changed=changed)
+                for session, (view, changed, turns) in self._unlisted.items():
+                    syncing_listing.show(self._store, session, view, changed=changed, turns=turns)
         except BaseException:
             self._outliving = outlived
             self.forget()
@@ -218,22 +219,24 @@ class Intake:
             outlived = self._outliving.note(session, fresh, now.view)
             return Taken(session=session, revision=store.arrived.revision(session), outlived=outlived), None
         self._outliving.forget(session)
-        made = []
+        came = []
         for one in fresh:
-            if self._came_whole(one, payloads.get(one.id)):
-                made.append(CheckpointId(one.id))
+            if (checkpoint := self._came_whole(one, payloads.get(one.id))) is not None:
+                came.append(checkpoint)
             else:
                 store.statements.add(session, one.raw)
-        late = [one for one in signed if one.id not in refused and one.id not in made]
+        at_once = {one.id for one in came}
+        late = [one for one in signed if one.id not in refused and one.id not in at_once]
         for one in (one for one in late if one.id in payloads):
             self._await(one, payloads[one.id])
-        made += self._complete(session, now.view, [one.id for one in late])
+        came += self._complete(session, now.view, [one.id for one in late])
+        made = [one.id for one in came if not one.thinned]
         held, let_go = now.view.held, held_before - now.view.held
         durable = [one.id for one in signed if one.id not in held | refused]
         whole = [id for id in made if id not in held]
         here_already = [*let_go, *(one.id for one in again if one.id not in held)]
         whole += [CheckpointId(id) for id in here_already if store.record(CheckpointId(id))]
-        self._list(session, now.view, changed=bool(made))
+        self._list(session, now.view, changed=bool(made), turns=_turns(came))
         return (
             Taken(
                 session=session,
@@ -247,13 +250,13 @@ class Intake:
             now,
         )
 
-    def _list(self, session: SessionId, view: View, *, changed: bool) -> None:
+    def _list(self, session: SessionId, view: View, *, changed: bool, turns: int) -> None:
         """Show in lists what a session came to: now, or once all is taken that is taken together."""
         if self._unlisted is None:
-            syncing_listing.show(self._store, session, view, changed=changed)
+            syncing_listing.show(self._store, session, view, changed=changed, turns=turns)
         else:
-            before = self._unlisted.get(session)
-            self._unlisted[session] = view, changed or (before is not None and before[1])
+            _, changed_before, turns_before = self._unlisted.get(session, (view, False, 0))
+            self._unlisted[session] = view, changed or changed_before, turns + turns_before
 
     def content(
         self, session: SessionId, bare: Iterable[CheckpointId], first: Callable[[], None] = lambda: None
@@ -265,9 +268,10 @@ class Intake:
         with store.transaction():
             first()
             now = self._known.of(session)
-            made = self._complete(session, now.view, bare)
-            if made:
-                syncing_listing.show(store, session, now.view, changed=True)
+            came = self._complete(session, now.view, bare)
+            made = [one.id for one in came if not one.thinned]
+            if came:
+                syncing_listing.show(store, session, now.view, changed=bool(made), turns=_turns(came))
             revision, of = store.arrived.revision(session), self._known.group()
         self._known.keep(session, now, (revision, *of))
         return Taken(session=session, revision=revision, whole=tuple(id for id in made if id not in now.view.held))
@@ -351,16 +355,16 @@ class Intake:
         self._store.create_session(session, family=family)
         return True
 
-    def _came_whole(self, signed: Signed, said: tuple[bytes | None, bool] | None) -> bool:
-        """Commit a checkpoint whose content is here with its statement; False if it is none, or waits for content."""
+    def _came_whole(self, signed: Signed, said: tuple[bytes | None, bool] | None) -> Checkpoint | None:
+        """Commit a checkpoint whose content is here with its statement; None if it is none, or waits for content."""
         payload, thinned = (None, True) if said is None else said
         if payload is None or thinned or not isinstance(signed.body, CheckpointBody):
-            return False
+            return None
         whole = as_checkpoint(signed.body, signed.raw, read_payload(payload))
         if not self._is_whole(whole):
-            return False
+            return None
         self._store.commit(whole)
-        return True
+        return whole
 
     def _is_whole(self, checkpoint: Checkpoint) -> bool:
         """Whether the content of a checkpoint is here, and can be read."""
@@ -392,9 +396,9 @@ class Intake:
             return None
         return as_checkpoint(signed.body, signed.raw, awaited.payload, thinned=awaited.thinned)
 
-    def _complete(self, session: SessionId, view: View, ids: Iterable[StatementId]) -> list[CheckpointId]:
-        """Commit the checkpoints among `ids` whose content is here; those given up elsewhere as that."""
-        store, made = self._store, []
+    def _complete(self, session: SessionId, view: View, ids: Iterable[StatementId]) -> list[Checkpoint]:
+        """Commit the checkpoints among `ids` whose content is here; those given up elsewhere as that, thinned."""
+        store, made = self._store, list[Checkpoint]()
         for id in ids:
             signed = store.statements.get(session, id) if store.record(id) is None else None
             checkpoint = None if signed is None else self._checkpoint(signed)
@@ -403,13 +407,14 @@ class Intake:
             if checkpoint.thinned and checkpoint.id not in view.heads:
                 store.commit_thinned(checkpoint)
                 store.arrived.came(checkpoint)
+                made.append(checkpoint)
                 continue
             whole = replace(checkpoint, thinned=False)
             if not self._is_whole(whole):
                 continue
             store.commit(whole)
             store.arrived.came(whole)
-            made.append(whole.id)
+            made.append(whole)
         return made
 
     def let_go(self, session: SessionId) -> Taken | None:
@@ -447,3 +452,8 @@ class Intake:
             removed=True,
             fenced=True,
         )
+
+
+def _turns(came: Iterable[Checkpoint]) -> int:
+    """How many turns ended with these."""
+    return sum(one.turn for one in came if one.parents)

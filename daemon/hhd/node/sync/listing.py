@@ -14,14 +14,15 @@ from hhd_protocol.fencing import View
 from hhd_protocol.ids import CheckpointId, DeviceId, SessionId
 
 
-def show(store: Store, session: SessionId, view: View, *, changed: bool) -> None:
-    """Say in the lists what `view` means; `changed`: content came. Within a transaction."""
+def show(store: Store, session: SessionId, view: View, *, changed: bool, turns: int = 0) -> None:
+    """Say in the lists what `view` means; `changed`: content came. `turns`: so many more. Within a transaction."""
     before = listing.get(store, session)
     listed = before or Listed(id=session, title="", heads=0)
     now = listed._replace(
         owner=view.owner or DeviceId(b""),
         token=0 if view.token is None else view.token.number,
         heads=len(view.heads),
+        turns=listed.turns + turns,
     )
     doubtful = now.state is State.UNCERTAIN or (now.state is State.WAITING and view.uncertain)
     if changed or before is None or doubtful:  # What may have run is said by statements alone, too.
