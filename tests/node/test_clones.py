@@ -7,7 +7,7 @@ from pathlib import Path
 
 import pytest
 from tests.e2e.lab import call, needs_agent, says
-from tests.node.test_run import GLOB
+from tests.node.driven import GLOB
 from tests.node.two import Device, brought, devices
 from tests.workspace.lab import git, repository
 

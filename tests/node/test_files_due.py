@@ -13,8 +13,8 @@ from unittest import mock
 
 import pytest
 from tests.e2e.lab import call, needs_agent, says
+from tests.node.driven import GLOB, Person
 from tests.node.handoff.handing import Site, house, until
-from tests.node.test_run import GLOB, Person
 from tests.node.two import Device, brought, devices
 from tests.workspace.lab import repository
 
