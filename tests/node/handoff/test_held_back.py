@@ -64,7 +64,7 @@ async def _killed_while_it_waits(
         (going,) = again.handoffs.turns.goings.values()
         going.until = time.monotonic() - 1
         await until(lambda: handoff_journal.unfinished(laptop.store) == [])
-        await until(lambda: not going.busy)
+        await until(lambda: not going.turn.locked() and not going.busy)  # And what follows from it.
         return again
 
 
