@@ -5,7 +5,7 @@ from __future__ import annotations
 from tests.sim.mutants import Mutant
 
 _JUDGING, _RESOLVE = "hhd_protocol.group.judging", "hhd_protocol.group.resolve"
-_GROUP, _CUTOFFS = "hhd.node.group", "hhd_protocol.fencing.cutoffs"
+_GROUP, _TAKEN, _CUTOFFS = "hhd.node.group", "hhd.node.group_taken", "hhd_protocol.fencing.cutoffs"
 
 MUTANTS: dict[str, Mutant] = {
     "who knows that it is out goes on to sign": Mutant(
@@ -88,7 +88,7 @@ MUTANTS: dict[str, Mutant] = {
     ),
     "records of who is out are not kept": Mutant(
         breaks="they converge",
-        module=_GROUP,
+        module=_TAKEN,
         old="if record.id in group.good]",
         new="if record.id in group.good and record.body.by in group.members]",
     ),
@@ -99,7 +99,7 @@ MUTANTS: dict[str, Mutant] = {
         new="if False:",
     ),
     "one device fills everything": Mutant(
-        breaks="bounds", module=_GROUP, old="counts[key, kind] < GROUP_RECORDS_OF_ONE_MAX and ", new=""
+        breaks="bounds", module=_TAKEN, old="counts[key, kind] < GROUP_RECORDS_OF_ONE_MAX and ", new=""
     ),
     "what is signed names nothing": Mutant(
         breaks="a record names all that was known",
