@@ -87,3 +87,38 @@ def test_a_history_that_no_remote_has_is_not_taken_for_published(tmp_path: Path,
         made = taken(clone, pieces, trees_bytes_max=most)
         assert made.repository is not None and not made.repository.history.assumed
         assert seen(made_from(made, pieces, tmp_path / f"target{most}")) == seen(clone)
+
+
+@pytest.mark.parametrize("cloned", [True, False])
+@pytest.mark.parametrize("old", ["HEAD~1", "HEAD~2"])
+def test_an_older_commit_that_is_gone_back_to_comes_along(tmp_path: Path, clone: Path, cloned: bool, old: str) -> None:
+    """What came before ends with the commit that was left: it holds nothing of those that it rests on."""
+    folder, pieces = clone if cloned else tmp_path / "origin", Pieces()
+    before = taken(folder, pieces)
+    git(folder, "reset", "-q", "--hard", old)
+    made = taken(folder, pieces, before)
+    target = made_from(made, pieces, tmp_path / "target")
+    assert seen(target) == seen(folder)
+    git(target, "fsck", "--full")
+
+
+@pytest.mark.parametrize("first", [True, False])
+def test_a_published_branch_that_is_being_merged_comes_along_from_where_it_parted(
+    tmp_path: Path, clone: Path, first: bool
+) -> None:
+    origin = tmp_path / "origin"
+    git(origin, "checkout", "-qb", "feature", "HEAD~1")
+    (origin / "one").write_bytes(b"theirs\n")
+    git(origin, "commit", "-qam", "theirs")
+    git(clone, "fetch", "-q")
+    (clone / "one").write_bytes(b"mine\n")
+    git(clone, "commit", "-qam", "mine")
+    pieces = Pieces()
+    before = None if first else taken(clone, pieces)
+    git(clone, "merge", "-q", "origin/feature", check=False)
+    made = taken(clone, pieces, before)
+    assert made.repository is not None and made.repository.operation is not None
+    target = made_from(made, pieces, tmp_path / "target")
+    for one in made.repository.operation.heads:
+        git(target, "rev-list", "--objects", one.hex())
+    assert (target / "old").exists() is False and seen(target) == seen(clone)

@@ -34,12 +34,13 @@ def history(view: View, operation: Operation | None, before: Repository | None, 
         last = _tips(before.head, before.operation)
         if last == tips:
             return before.history
-        if len(before.history.packs) < WORKSPACE_PACKS_MAX and set(_boundary(view, tips, last)) <= set(last):
+        if len(before.history.packs) < WORKSPACE_PACKS_MAX and _adds_to(view, before.history, tips, last):
             return _longer(view, before.history, tips, last, put)
-    if assumed and not (wanted.trees_bytes_max and _trees_fit(view, assumed, wanted.trees_bytes_max)):
+    # Also where a published branch parted that is being merged: `tips` may rest on more than what was never published.
+    first = (_boundary(view, tips, assumed) or assumed) if assumed else tuple(tips)
+    if assumed and not (wanted.trees_bytes_max and _trees_fit(view, first, wanted.trees_bytes_max)):
         pack = _pack(view, tips, assumed, put)
         return History(assumed=assumed, packs=() if pack is None else (pack,), shallow=shallow_marks(view))
-    first = assumed or tuple(tips)
     packs = (_pack_of_trees(view, first, put), _pack(view, tips, first, put) if assumed else None)
     return History(shallow=_with_parents(view, first), packs=tuple(pack for pack in packs if pack is not None))
 
@@ -81,6 +82,20 @@ def _boundary(view: View, tips: Iterable[bytes], have: Iterable[bytes]) -> tuple
     out = view.run("rev-list", "--boundary", "--stdin", stdin=asked)
     found = sorted({bytes.fromhex(line[1:].decode()) for line in out.splitlines() if line.startswith(b"-")})
     return tuple(found[:WORKSPACE_COMMITS_MAX])
+
+
+def _adds_to(view: View, history: History, tips: Iterable[bytes], last: Iterable[bytes]) -> bool:
+    """Whether `history`, which ends with `last`, needs only what `tips` have beyond those.
+
+    A shallow one has nothing of what is before where it begins: what somebody went back to may not be in it.
+    """
+    tips, last = set(tips), set(last)
+    if not set(_boundary(view, tips, last)) <= last:
+        return False
+    if history.assumed or tips <= last:
+        return True
+    beyond = view.run("rev-list", "--stdin", stdin=_revisions(tips, last)).split()
+    return tips - last <= {bytes.fromhex(one.decode()) for one in beyond}
 
 
 def _longer(view: View, history: History, tips: list[bytes], last: list[bytes], put: Put) -> History:
