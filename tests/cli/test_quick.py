@@ -159,8 +159,8 @@ from hhd.cli import run
 from hhd.node.answers.handoff import Moved
 from hhd_protocol import mapping
 class Link:
-    def stream(self, verb, given):
-        assert (verb, given["name"], given["to"]) == ("transfer", "s", "d"), (verb, given)
+    def stream(self, verb, given, *, changes):
+        assert (verb, given["name"], given["to"], changes) == ("transfer", "s", "d", True), (verb, given)
         yield mapping.to_value(Moved(transfer="", session="", stage="acknowledged", sentence="", over=True, status=4))
     def close(self): pass
 sessions.daemon_link = Link
