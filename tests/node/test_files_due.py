@@ -25,6 +25,7 @@ from hhd.node.appearing import Appearing
 from hhd.node.ended import End
 from hhd.node.handoff import admission as handoff_admission
 from hhd.node.handoff import handing_on
+from hhd.node.handoff import steps as handoff_steps
 from hhd.node.run import Run
 from hhd.node.workbench import Workbench
 from hhd.runtime.outcomes import StopFlag
@@ -126,6 +127,8 @@ def test_a_folder_that_a_person_names_is_taken_as_it_is(both: list[Device], sess
     (tmp_path / "other").mkdir()
     with full(), going_on(desktop, session, tmp_path / "other") as run:
         assert run.workspace.folder == tmp_path / "other" and not files_due.are_due(desktop.store, session)
+    with going_on(desktop, session) as run:
+        assert run.workspace.folder == tmp_path / "other", "not on the older ones, though it made no step there"
 
 
 def test_handed_on_again_it_leaves_the_files_it_came_from_as_they_are(both: list[Device], session: SessionId) -> None:
@@ -182,3 +185,18 @@ def test_what_cannot_be_prepared_there_is_not_released(both: list[Device], sessi
     assert sessions.view(laptop.store, laptop.me, session).owner == laptop.me.id
     assert asyncio.run(go()).status == 0, "it could, had there been room"
     assert (folder(desktop, session) / "one").read_text() == "newer\n"
+
+
+def test_none_appear_under_a_session_that_its_person_had_go_on_while_they_were_prepared(
+    both: list[Device], session: SessionId
+) -> None:
+    laptop, desktop = both
+    by_handoff(laptop, desktop, session)
+    transfer = TransferId(b"t" * 16)
+    with going_on(desktop, session) as run:
+        where = run.workspace.folder
+        (where / "one").write_text("written by the session\n")
+        assert handoff_steps.bring(desktop.store, desktop.me, transfer, session, "repo") == (None, False)
+        assert folder(desktop, session) == where
+        assert handoff_steps.bring(desktop.store, desktop.me, transfer, session, "repo") == (None, False)
+    assert (where / "one").read_text() == "written by the session\n"

@@ -7,7 +7,7 @@ person saw what it is, and agreed. That they said where it is to work is no such
 from __future__ import annotations
 
 import re
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from pathlib import Path
 
 from hhd.base.paths import workspaces_folder
@@ -51,6 +51,13 @@ def note(store: Store, session: SessionId, value: Note) -> None:
     """Note where `session` works, in the caller's transaction if there is one."""
     folder = b"" if value.folder is None else str(value.folder).encode("utf-8", "surrogateescape")
     store.rows.put(_TABLE, b"", session, encode([value.place or b"", folder]))
+
+
+def goes_on_in(store: Store, session: SessionId, folder: Path) -> None:
+    """Note that it goes on in `folder`, in the caller's transaction: one that makes no step there does so, too."""
+    before = noted(store, session) or Note(place=None)
+    if before.folder != folder:
+        note(store, session, replace(before, folder=folder))
 
 
 def forget(store: Store, session: SessionId) -> None:

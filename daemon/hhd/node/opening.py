@@ -81,7 +81,10 @@ def stored(
     where = folder or _folder(store, session)
     with _at_work(where, face) as workspace, StoredSession(store, me, session) as one:
         keeper = one.keeper
-        files_due.forget(store, session)  # They appeared, or somebody said where it goes on instead.
+        with store.transaction():
+            if folder is not None:
+                notes.goes_on_in(store, session, workspace.folder)
+            files_due.forget(store, session)  # They appeared, or somebody said where it goes on instead.
         keeper.stop = stop
         keeper.owner.folder = workspace.folder
         keeper.captures = Captures(store, session, workspace.folder, last=keeper.workspace, say=face.notice)

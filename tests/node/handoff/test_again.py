@@ -15,7 +15,7 @@ from tests.node.handoff.handing import Site, house, unasked, until
 from tests.node.two import Device, waits_for_a_yes
 
 from hhd.base.errors import RefusedError
-from hhd.node import bringing, here, sessions, should_run
+from hhd.node import bringing, files_due, here, sessions, should_run
 from hhd.node.handoff import again as handoff_again
 from hhd.node.handoff import journal as handoff_journal
 from hhd.node.handoff import notes as handoff_notes
@@ -110,6 +110,7 @@ def test_a_session_that_was_let_run_before_the_daemon_was_killed_keeps_its_folde
 
 def test_of_a_session_without_files_none_appear_under_it_after_a_crash(two: list[Device]) -> None:
     desktop, session, transfer = two[1], SessionId(StatementId(b"s" * 32)), TransferId(b"t" * 16)
+    files_due.note(desktop.store, session)
     with mock.patch.object(bringing, "bring", return_value=None) as brought:
         for _ in "before", "after a crash":
             assert handoff_steps.bring(desktop.store, desktop.me, transfer, session, "") == (None, True)
@@ -121,6 +122,7 @@ def test_of_a_session_without_files_none_appear_under_it_after_a_crash(two: list
 
 def test_of_a_session_whose_files_cannot_appear_they_are_tried_again_and_no_daemon_begins_it(two: list[Device]) -> None:
     desktop, session, transfer = two[1], SessionId(StatementId(b"s" * 32)), TransferId(b"t" * 16)
+    files_due.note(desktop.store, session)
     with mock.patch.object(bringing, "bring", side_effect=RefusedError("There is no room.")) as brought:
         for tried in 1, 2:
             with pytest.raises(RefusedError, match="no room"):

@@ -11,7 +11,7 @@ from hhd.base.errors import RefusedError, UserError
 from hhd.base.release import RELEASE
 from hhd.base.text import visible
 from hhd.identity.key import Identity
-from hhd.node import denials, here, naming, registry, sessions, should_run
+from hhd.node import denials, files_due, here, naming, registry, sessions, should_run
 from hhd.node.devices import Devices
 from hhd.node.doors import known as known_of
 from hhd.node.handoff import handing_on, held_back
@@ -378,12 +378,13 @@ def bring(
     """As `bringing.bring`; and note, in the same transaction, that it should run here: False where that was not.
 
     Once only for a handoff: after a crash its session is at work in the folder again already, and files that appear
-    under it would be written over what it wrote, or put its folder elsewhere. Where they cannot appear it should not
-    run, until they do (`files_due`).
+    under it would be written over what it wrote, or put its folder elsewhere. So they would where its person had it go
+    on meanwhile, as while they are prepared: it has its files then. Where they cannot appear it should not run, until
+    they do (`files_due`).
     """
     from hhd.node import bringing  # With all of workspace: most that a daemon does has no use for it.
 
-    if store.rows.get("handoff", _OPENED, transfer) is not None:
+    if store.rows.get("handoff", _OPENED, transfer) is not None or not files_due.are_due(store, session):
         return None, any(one.session == session for one in should_run.noted(store))
     noted = False
 
