@@ -15,11 +15,12 @@ import pytest
 from tests.e2e.lab import call, needs_agent, says
 from tests.node.driven import GLOB, Person
 from tests.node.handoff.handing import Site, house, until
+from tests.node.test_lives_alone import Process, tried
 from tests.node.two import Device, brought, devices
 from tests.workspace.lab import repository
 
 from hhd.base.errors import RefusedError
-from hhd.node import bringing, files_due, here, opening, recapture, sessions, should_run
+from hhd.node import bringing, files_due, here, opening, pair, recapture, sessions, should_run
 from hhd.node.answers.handoff import Moved
 from hhd.node.appearing import Appearing
 from hhd.node.ended import End
@@ -27,8 +28,11 @@ from hhd.node.handoff import admission as handoff_admission
 from hhd.node.handoff import handing_on
 from hhd.node.handoff import steps as handoff_steps
 from hhd.node.run import Run
+from hhd.node.run_verbs import RunVerbs
 from hhd.node.workbench import Workbench
+from hhd.node.workers import Workers
 from hhd.runtime.outcomes import StopFlag
+from hhd_protocol import live
 from hhd_protocol.ids import CheckpointId, SessionId, TransferId
 
 pytestmark = needs_agent
@@ -200,3 +204,26 @@ def test_none_appear_under_a_session_that_its_person_had_go_on_while_they_were_p
         assert folder(desktop, session) == where
         assert handoff_steps.bring(desktop.store, desktop.me, transfer, session, "repo") == (None, False)
     assert (where / "one").read_text() == "written by the session\n"
+
+
+def test_an_answer_has_it_go_on_where_its_files_are_by_now(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """It may have been away since it last ran here in a folder that its person named, and came back into another."""
+
+    async def go(workers: Workers, session: SessionId, made: list[Process]) -> None:
+        going, begun = workers.going(session), list[str | None]()
+        going.folder = tmp_path
+        made[0].ends(pair.Over(end="waiting", status=3, effect="bash", sentence="It waits.", ways=()))
+        await until(lambda: going.worker is None and not going.turn.locked())
+        going.ask = live.Question(id="1.x", pages=(), shown=bytes(32), always="")
+        say = Process.say
+
+        def heard(self: Process, message: Any) -> None:
+            if isinstance(message, pair.Start):
+                begun.append(message.folder)
+            say(self, message)
+
+        monkeypatch.setattr(Process, "say", heard)
+        assert (await RunVerbs(workers).answer_here(session, "1.x", bytes(32), "no", "", "alice")).counted
+        assert begun == [None]
+
+    tried(go, tmp_path)

@@ -149,3 +149,20 @@ def test_what_ran_before_a_daemon_began_goes_on_once_it_can(
             assert [one.starts for one in should_run.noted(control.store)] == [1], "what did not begin counts not"
 
     tried(go, tmp_path)
+
+
+def test_it_is_tried_again_once_however_often_it_was_tried_since(tmp_path: Any) -> None:
+    """Else each answer of another device that comes while the store is busy would have it tried once more, each time."""
+
+    async def go(workers: Workers, session: SessionId, made: list[Process]) -> None:
+        tries, past = list[SessionId](), asyncio.Event()
+        workers._lives.again = tries.append
+        for times in 1, 2:
+            for _ in range(3):
+                workers._lives.try_again(session)
+            past.clear()
+            asyncio.get_running_loop().call_later(2 * lives.AGAIN_SECONDS, past.set)
+            await past.wait()
+            assert tries == [session] * times
+
+    tried(go, tmp_path)

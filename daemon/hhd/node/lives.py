@@ -74,6 +74,7 @@ class Lives:
         be done is tried again; changed by who holds their turn."""
         self.again: Callable[[SessionId], None] = lambda _: None
         """Called when one of those is to be tried again."""
+        self._later: dict[SessionId, asyncio.TimerHandle] = {}
         self.answers = 0
         """How often another device has answered since it woke, or this one did."""
 
@@ -305,7 +306,17 @@ class Lives:
     async def wait_for_room(self, going: Going, why: str) -> None:
         """As `wait`, and try again in a while: the store was busy, or the machine had no room."""
         await self.wait(going, why)
-        asyncio.get_running_loop().call_later(AGAIN_SECONDS, self.again, going.session)
+        self.try_again(going.session)
+
+    def try_again(self, session: SessionId) -> None:
+        """Have a session that waits tried again in a while: once, however often it was tried since, by whomever."""
+
+        def now() -> None:
+            del self._later[session]
+            self.again(session)
+
+        if session not in self._later:
+            self._later[session] = asyncio.get_running_loop().call_later(AGAIN_SECONDS, now)
 
     async def wait(self, going: Going, why: str = resting.ALONE) -> None:
         """Keep noted that a session should run, and `why` it does not yet. This start counts not.

@@ -189,7 +189,7 @@ class RunVerbs:
             return Heard(session=session.hex(), how="steering")
         going.settle(by, "words")
         try:
-            await self._workers.start(going.session, going.folder, going.chosen_model)
+            await self._workers.start(going.session, None, going.chosen_model)
         except BaseException:
             with contextlib.suppress(ValueError):
                 going.unheard.remove(word)
@@ -243,7 +243,7 @@ class RunVerbs:
         if going.worker is not None:
             going.worker.say(going.answer)
         else:
-            await self._workers.start(going.session, going.folder, going.chosen_model)
+            await self._workers.start(going.session, None, going.chosen_model)
         return Counted(session=session, counted=True, by=by)
 
     async def pause(self, name: str) -> Rested:

@@ -225,7 +225,7 @@ class Workers:
             try:
                 noted = await self.store.look(lambda control: held_back.not_held(control.store))
             except (UserError, OSError):
-                asyncio.get_running_loop().call_later(AGAIN_SECONDS, self.attended, session)
+                self._lives.try_again(session)
                 return
             one = next((one for one in noted if one.session == session), None)
             if session not in self._lives.alone:  # It was begun, or paused.
