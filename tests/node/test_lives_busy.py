@@ -152,7 +152,7 @@ def test_what_ran_before_a_daemon_began_goes_on_once_it_can(
 
 
 def test_it_is_tried_again_once_however_often_it_was_tried_since(tmp_path: Any) -> None:
-    """Else each answer of another device that comes while the store is busy would have it tried once more, each time."""
+    """Else each answer of another device that comes while the store is busy would add one more try, for ever."""
 
     async def go(workers: Workers, session: SessionId, made: list[Process]) -> None:
         tries, past = list[SessionId](), asyncio.Event()
