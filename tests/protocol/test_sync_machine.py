@@ -9,10 +9,12 @@ from hhd_protocol.ids import CheckpointId, DeviceId, Incarnation, ObjectName, Se
 from hhd_protocol.limits import (
     SYNC_AGAIN_MS,
     SYNC_BARE_MAX,
+    SYNC_BARE_SESSIONS_MAX,
     SYNC_IDS_MAX,
     SYNC_STILL_MS_MAX,
     SYNC_UNBACKED_MAX,
     SYNC_WANT_AGAIN_MAX,
+    SYNC_WORDS_MAX,
 )
 from hhd_protocol.sync import Chains, Sync, encode_message, session_digest
 from hhd_protocol.sync.events import (
@@ -113,6 +115,21 @@ def test_of_a_peer_that_says_more_than_is_kept_nothing_is_known_until_it_says_le
         for round in (2, 3):
             machine.handle(Heard(peer=DESKTOP, message=replace(HELLO, round=round)), 0)
         assert peer.is_known and not peer.lacks
+
+
+def test_who_says_often_what_it_lacks_is_not_cut_off_and_who_says_so_without_end_is() -> None:
+    laptop = Device(LAPTOP, {session(1): line(1, 3)})
+    machine, bare = laptop.machine, Bare(session=session(1), checkpoints=(CheckpointId(line(1, 1).popitem()[0]),))
+    machine.handle(Linked(peer=DESKTOP), 0)
+    for round in range(1, 17):
+        for _ in range(SYNC_BARE_SESSIONS_MAX):
+            assert machine.handle(Heard(peer=DESKTOP, message=bare), 0) == []
+        machine.handle(Heard(peer=DESKTOP, message=replace(HELLO, round=round)), 0)
+    assert DESKTOP in machine.peers
+    for _ in range(10 * SYNC_WORDS_MAX):
+        if kinds(machine.handle(Heard(peer=DESKTOP, message=bare), 0)) == ["Cut"]:
+            break
+    assert DESKTOP not in machine.peers
 
 
 LAPTOP, DESKTOP, SERVER = (DeviceId(sha256(name.encode()).digest()) for name in ("laptop", "desktop", "server"))
@@ -408,6 +425,21 @@ def test_what_a_peer_is_not_to_have_is_neither_told_nor_given() -> None:
     said = desktop.happens(Woke())
     carry({LAPTOP: laptop, DESKTOP: desktop}, [(DESKTOP, to, one) for to, one in said])
     assert desktop.sessions.keys() == sessions.keys(), "and once it may have it, it gets it"
+
+
+def test_who_may_have_a_session_from_now_on_does_not_count_as_having_it_before_it_says_so() -> None:
+    sessions = {session(n): line(n, 3) for n in range(3)}
+    laptop, desktop = Device(LAPTOP, sessions), Device(DESKTOP, {})
+    left_out = frozenset({session(1)})
+    wires = [(LAPTOP, to, one) for to, one in laptop.happens(Linked(peer=DESKTOP, left_out=left_out))]
+    wires += [(DESKTOP, to, one) for to, one in desktop.happens(Linked(peer=LAPTOP))]
+    carry({LAPTOP: laptop, DESKTOP: desktop}, wires)
+    assert laptop.machine.is_level(DESKTOP, session(0)) and not laptop.machine.is_level(DESKTOP, session(1))
+    said = laptop.happens(Allowed(peer=DESKTOP, left_out=frozenset()))
+    assert laptop.machine.is_level(DESKTOP, session(0)) and not laptop.machine.is_level(DESKTOP, session(1))
+    assert laptop.machine.behind(DESKTOP) == 1
+    carry({LAPTOP: laptop, DESKTOP: desktop}, [(LAPTOP, to, one) for to, one in said])
+    assert desktop.sessions.keys() == sessions.keys(), "it asks at once"
 
 
 def test_who_takes_nothing_now_says_so_and_asks_again_later() -> None:

@@ -3,11 +3,32 @@
 from __future__ import annotations
 
 from hhd_protocol.limits import SYNC_WORDS_A_SECOND, SYNC_WORDS_MAX
-from hhd_protocol.sync.messages import Acknowledge, Ask, Begin, Entries, Hello, Message, Part, Rebuild, Statements, Want
+from hhd_protocol.sync.messages import (
+    Acknowledge,
+    Ask,
+    Bare,
+    Begin,
+    Entries,
+    Hello,
+    Message,
+    Part,
+    Rebuild,
+    Statements,
+    Want,
+)
 
 _FREE = (Part, Rebuild)
 """They were asked for, and are bounded by that."""
-_DEAR: dict[type[object], int] = {Hello: 20, Entries: 20, Ask: 2, Begin: 2, Want: 2, Statements: 1, Acknowledge: 1}
+_DEAR: dict[type[object], float] = {
+    Hello: 20,
+    Entries: 20,
+    Ask: 2,
+    Begin: 2,
+    Want: 2,
+    Statements: 1,
+    Acknowledge: 1,
+    Bare: 0.1,  # Two thousand may go before each hello, and nothing is read for one.
+}
 
 
 class Budget:

@@ -159,7 +159,10 @@ class Sync:
                 one = self.peers.get(peer)
                 if one is None or one.left_out == left_out:
                     return []
-                one.left_out = left_out
+                allowed, one.left_out = one.left_out - left_out, left_out
+                if not one.sealed:  # It has none of them, as far as is known, until it asked.
+                    one.apart.update(allowed & self.digests.keys())
+                    one.missed.update(allowed & self.digests.keys())
                 return self._hello(one, now_ms)
             case Broke(peer=peer, why=why):
                 return self._cut(peer, why, now_ms)
