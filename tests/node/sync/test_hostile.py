@@ -31,9 +31,12 @@ from hhd_protocol.sync.messages import (
     OBJECT,
     Absent,
     Acknowledge,
+    Answered,
     Ask,
     Begin,
+    Buckets,
     Entry,
+    Hello,
     Keys,
     Message,
     Part,
@@ -114,6 +117,22 @@ def test_a_signature_that_does_not_hold_costs_the_link(mallory: Mallory) -> None
     own = mallory.alice["laptop"].store.statements.all(mallory.session)[-1].raw
     forged = own[:-1] + bytes([own[-1] ^ 1])
     mallory.says(Statements(session=mallory.session, entries=(Entry(raw=forged),)))
+    assert mallory.cut
+    mallory.unharmed()
+
+
+@pytest.mark.parametrize("answer", [Answered(round=1), Buckets(round=1, bits=0, digests=bytes(16))])
+def test_who_is_cut_off_and_answers_with_the_same_breath_is_cut_off_and_no_more(
+    mallory: Mallory, answer: Message
+) -> None:
+    alice, laptop = mallory.alice, mallory.alice["laptop"].engine
+    alice.cut("laptop")
+    alice.do("laptop", lambda engine: engine.linked(mallory.me.id))
+    root = laptop.machine._here.root_for(laptop.machine.peers[mallory.me.id])
+    mallory.says(Hello(incarnation=Incarnation(bytes(16)), round=1, count=1, root=root))
+    own = alice["laptop"].store.statements.all(mallory.session)[-1].raw
+    forged = Statements(session=mallory.session, entries=(Entry(raw=own[:-1] + bytes([own[-1] ^ 1])),))
+    alice.do("laptop", lambda engine: engine.heard(mallory.me.id, encode_message(forged), encode_message(answer)))
     assert mallory.cut
     mallory.unharmed()
 

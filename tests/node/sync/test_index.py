@@ -9,8 +9,11 @@ import pytest
 from tests.node.sync.wired import Person, Work, person
 from tests.store.conftest import Memory
 
+from hhd.node.sync import index as syncing_index
 from hhd.store.arrived import Arrived
 from hhd_protocol.ids import SessionId
+from hhd_protocol.sync import decode_message
+from hhd_protocol.sync.messages import Hello
 
 COUNT = 6
 
@@ -71,3 +74,32 @@ def test_a_look_reads_only_what_was_written_to_since_the_last_and_finds_that(
         assert looks(alice) == []
         counted.clear()
         assert looks(alice) == [] and counted == []
+
+
+def test_saying_of_many_sessions_what_content_is_not_here_puts_none_out_of_memory(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(syncing_index, "SEEN_KEPT", 2)
+    with person(tmp_path, "laptop", "desktop") as alice:
+        at_work, *others = (alice.create("laptop") for _ in range(4))
+        alice.link("laptop", "desktop")
+        assert alice.pump()
+        index = alice["laptop"].engine._held.index
+        index._bare.update(others)
+        index.seen(alice["laptop"].store, at_work)
+        alice.do("laptop", lambda engine: engine._ask_all_again())
+        assert index.holds(at_work), "else others are asked to compare at its next step, and are told of all once more"
+        index.seen(alice["laptop"].store, others[0])
+        index.seen(alice["laptop"].store, others[1])
+        assert not index.holds(at_work)
+
+
+def test_many_sessions_that_others_wrote_are_compared_together(tmp_path: Path) -> None:
+    with person(tmp_path, "laptop", "desktop") as alice:
+        alice.link("laptop", "desktop")
+        assert alice.pump()
+        made = {alice.create("laptop") for _ in range(5)}
+        alice.seen.clear()
+        alice.do("laptop", lambda engine: engine.looked())
+        assert sum(isinstance(decode_message(raw), Hello) for raw in alice.seen) == 1
+        assert alice.pump() and set(alice["desktop"].store.sessions()) == made

@@ -227,6 +227,8 @@ class Engine:
         if isinstance(message, Absent) and any(self.recipes.was_given(name) for name in message.objects):
             self.recipes.refused.add(peer)
         before = Out() if self._waits(peer, message) else self._settled(peer)
+        if peer not in self.machine.peers:
+            return before  # What came before this cost the link.
         self.freshness.heard(peer, message)
         return before.join(self._happens(happenings.Heard(peer=peer, message=message)))
 
@@ -242,24 +244,24 @@ class Engine:
     def noticed(self, session: SessionId) -> Out:
         """Somebody on this device added to a session."""
         self.store.families.reread()
-        out = self._compared_again(session, Out())
+        out = Out()
+        if self._compared_again(session, out):
+            out.join(self._ask_all_again())
         self._arrivals.sweep()
         return out
 
-    def _compared_again(self, session: SessionId, out: Out) -> Out:
-        """Tell peers what is new of a session or, where that is not known, have them find out."""
+    def _compared_again(self, session: SessionId, out: Out) -> bool:
+        """Tell peers what is new of a session; say whether that is not known, so that they are to find out."""
         index = self._held.index
         held = index.holds(session)
         self._screen_one(session)
         if held and not index.is_behind(self.store, session):
-            return out  # It was told of already.
+            return False  # It was told of already.
         with self.store.snapshot():
             fresh = index.news(self.store, session)
             event = self._statements.changed(session, fresh, None, self.store.arrived.revision(session))
         out.join(self._happens(event))
-        if not held and event.digest is not None:
-            out.join(self._ask_all_again())
-        return out
+        return not held and event.digest is not None
 
     def to_look_at(self) -> list[list[SessionId]]:
         """Return all sessions, some together: who looks at them may do something else in between."""
@@ -269,10 +271,10 @@ class Engine:
     def looked(self, at: Iterable[SessionId] | None = None) -> Out:
         """Look whether others wrote to these sessions without a word, all of them if None, and tell of it."""
         self.store.families.reread()
-        out = Out()
+        out, is_asked = Out(), False
         for session in self._held.index.changed(self.store, self._held.index.all(self.store) if at is None else at):
-            self._compared_again(session, out)
-        return out.join(self._happens(happenings.Tick()))
+            is_asked |= self._compared_again(session, out)
+        return out.join(self._ask_all_again() if is_asked else self._happens(happenings.Tick()))
 
     @property
     def at_work(self) -> bool:
@@ -434,7 +436,7 @@ class Engine:
         index, left_out = self._held.index, self.machine.peers[peer].left_out
         bare = sorted(index.bare - left_out)
         for session in bare[:SYNC_BARE_SESSIONS_MAX]:
-            lacking = tuple(index.seen(self.store, session).bare)[:SYNC_IDS_MAX]
+            lacking = tuple(index.without_content(self.store, session))[:SYNC_IDS_MAX]
             if lacking:
                 self._talk.send(peer, Bare(session=session, checkpoints=lacking))
         if len(bare) > SYNC_BARE_SESSIONS_MAX:

@@ -106,21 +106,14 @@ class Index:
         if (found := self._seen.get(session)) is not None:
             self._seen.move_to_end(session)
             return found
-        after: dict[StatementId, StatementId | None] = {}
-        bare: dict[CheckpointId, None] = {}
-        try:
-            with_content = set(store.checkpoint_ids(session))
-            for one in store.statements.all(session):
-                after[one.id] = one.body.after
-                if isinstance(one.body, CheckpointBody) and one.id not in with_content:
-                    bare[CheckpointId(one.id)] = None
-        except MissingError:
-            pass
-        found = Seen(chains=Chains(after), bare=bare, after=after)
-        self._seen[session] = found
+        found = self._seen[session] = _read(store, session)
         while len(self._seen) > SEEN_KEPT:
             self._seen.popitem(last=False)
         return found
+
+    def without_content(self, store: Store, session: SessionId) -> Iterable[CheckpointId]:
+        """Return the checkpoints whose content is not here; who asks for many sessions puts none out of memory."""
+        return (self._seen.get(session) or _read(store, session)).bare
 
     def holds(self, session: SessionId) -> bool:
         """Whether a session is in memory with all its statements."""
@@ -244,3 +237,18 @@ def _is_here(store: Store, session: SessionId) -> bool:
     except MissingError:
         return False
     return True
+
+
+def _read(store: Store, session: SessionId) -> Seen:
+    """All statements of a session; none where it is not here."""
+    after: dict[StatementId, StatementId | None] = {}
+    bare: dict[CheckpointId, None] = {}
+    try:
+        with_content = set(store.checkpoint_ids(session))
+        for one in store.statements.all(session):
+            after[one.id] = one.body.after
+            if isinstance(one.body, CheckpointBody) and one.id not in with_content:
+                bare[CheckpointId(one.id)] = None
+    except MissingError:
+        pass
+    return Seen(chains=Chains(after), bare=bare, after=after)
