@@ -245,3 +245,16 @@ def test_pieces_in_memory_count_as_those_in_files_do(tmp_path: Path) -> None:
     pieces(one, 4)
     pieces(one, 4, OTHER)
     assert asked == [PIECE] * 8 and one.held_bytes <= 8 * PIECE and one.begun(NAME) == 0
+
+
+@pytest.mark.usefixtures("at_once")
+@pytest.mark.parametrize("call", ["open", "mkdir"])
+def test_a_file_that_cannot_be_made_since_there_is_no_room_is_said_as_that(tmp_path: Path, call: str) -> None:
+    full = OSError(errno.ENOSPC, "No space left on device")
+    of = begun(tmp_path)
+    where = mock.patch.object(os, call, side_effect=full)
+    with where, pytest.raises(FullStoreError):
+        of.add(part(0), LAPTOP)
+    assert of.begun(NAME) == 0
+    pieces(of, 3)
+    assert rest(of) == WHOLE

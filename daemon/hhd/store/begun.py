@@ -191,19 +191,22 @@ class Begun:
         if not framed:
             return
         flags = os.O_WRONLY | os.O_CREAT | os.O_CLOEXEC | os.O_NOFOLLOW
-        if not file.size:
-            self._folder.mkdir(mode=0o700, exist_ok=True)
-            flags |= os.O_TRUNC
-        descriptor = os.open(self._path(name), flags, 0o600)
         try:
-            _write_at(descriptor, framed, file.size)
+            if not file.size:
+                self._folder.mkdir(mode=0o700, exist_ok=True)
+                flags |= os.O_TRUNC
+            descriptor = os.open(self._path(name), flags, 0o600)
+            try:
+                _write_at(descriptor, framed, file.size)
+            except OSError:
+                os.ftruncate(descriptor, file.size)
+                raise
+            finally:
+                os.close(descriptor)
         except OSError as error:
-            os.ftruncate(descriptor, file.size)
             if error.errno in (errno.ENOSPC, errno.EDQUOT):
                 raise FullStoreError("There is no room left for what another device sends.") from error
             raise
-        finally:
-            os.close(descriptor)
         file.size += len(framed)
         file.unwritten = []
 

@@ -5,13 +5,17 @@ from __future__ import annotations
 from pathlib import Path
 from typing import Any
 
+import pytest
 from tests.node.sync.wired import Person, Wired, Work, person
 from tests.store.conftest import Memory
 
+from hhd.base.errors import UserError
 from hhd.node import findings, registry
 from hhd.node.sync.wishes import Wishes, insist_wanted
 from hhd.registry import registers
 from hhd.registry import sync as documents
+from hhd.registry.registry import Registry
+from hhd.store.errors import BusyError, FullStoreError
 from hhd_protocol.ids import SessionId
 
 SECRET = b"AKIA" + b"QWERTYUIOPASDFGH" + b" aws_secret"
@@ -152,3 +156,34 @@ def test_two_devices_that_find_something_apart_are_no_question(tmp_path: Path) -
         document = registry.opened(alice["desktop"].store)
         assert document.suspects() == {session[:16]: {alice[name].id[:16] for name in ("laptop", "desktop")}}
         assert not document.questions()
+
+
+def test_of_the_device_at_which_something_was_found_it_is_not_said_that_it_waits_for_a_word(tmp_path: Path) -> None:
+    with person(tmp_path, "laptop", "desktop") as alice:
+        suspicious(alice)
+        begin(alice)
+        alice.link("laptop", "desktop")
+        assert alice.pump() and held(alice, "laptop") == ["desktop"]
+
+
+@pytest.mark.parametrize("error", [BusyError, FullStoreError])
+def test_where_a_finding_cannot_be_said_it_is_held_all_the_same_and_said_later(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, error: type[UserError]
+) -> None:
+    with person(tmp_path, "laptop", "desktop") as alice:
+        begin(alice)
+        session, _ = suspicious(alice)
+        plain = alice.create("laptop")
+        Work(alice, "laptop", plain, Memory(5)).step()
+
+        def fails(*_: object) -> None:
+            raise error("It cannot be written.")
+
+        with monkeypatch.context() as while_it_is_so:
+            while_it_is_so.setattr(Registry, "suspect", fails)
+            alice.link("laptop", "desktop")
+            assert alice.pump() and has(alice, "desktop", plain) and not has(alice, "desktop", session)
+        assert not screen(alice["laptop"]).told
+        alice.do("laptop", lambda engine: engine.rescreened())
+        assert screen(alice["laptop"]).told
+        assert set(registry.opened(alice["laptop"].store).suspects()) == {session[:16]}

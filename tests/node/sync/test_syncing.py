@@ -6,6 +6,8 @@ import asyncio
 import contextlib
 from collections.abc import Callable
 from pathlib import Path
+from types import SimpleNamespace
+from typing import cast
 
 import pytest
 from tests.node.sync.linked import Idle, Peering, grouped, opened
@@ -20,9 +22,10 @@ from hhd.node.sync import engine as syncing_engine
 from hhd.node.sync import pacing, syncing
 from hhd.node.sync.out import Out
 from hhd.node.sync.syncing import Syncing
-from hhd.store.errors import BusyError
+from hhd.node.sync.ways import Way
+from hhd.store.errors import BusyError, DamagedStoreError
 from hhd.store.store import Store
-from hhd.transports.link import Link
+from hhd.transports.link import Channel, Link
 from hhd_protocol.bodies import IntentBody
 from hhd_protocol.ids import CheckpointId, SessionId, Sha256, StatementId
 
@@ -398,5 +401,88 @@ def test_many_sessions_are_looked_at_some_at_a_time(tmp_path: Path, monkeypatch:
         assert set(part._engine.machine.digests) == made
         running.cancel()
         await asyncio.gather(running, return_exceptions=True)
+
+    asyncio.run(asyncio.wait_for(live(), 60))
+
+
+def test_what_is_due_and_cannot_be_done_is_not_tried_without_a_pause(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(syncing, "LOOK_SECONDS", 1000.0)
+    grouped(tmp_path, "laptop")
+    part, _, _ = part_of(tmp_path)
+    tried: list[str] = []
+
+    def ticked() -> Out:
+        tried.append("ticked")
+        raise BusyError("Another process is writing.")
+
+    monkeypatch.setattr(part._engine, "ticked", ticked)
+    monkeypatch.setattr(part._engine, "deadline_ms", lambda: around.now_ms() - 1)
+
+    async def live() -> None:
+        assert part._until() < 1, "it is due"
+        for _ in range(3):
+            await part._turn()
+        assert tried == ["ticked"] and part._until() > 100
+        await part._rest()
+        part._lane.close()
+
+    asyncio.run(asyncio.wait_for(live(), 60))
+
+
+def test_content_that_was_read_goes_though_what_comes_behind_it_cannot_be_read(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    grouped(tmp_path, "laptop")
+    part, _, _ = part_of(tmp_path)
+    there: list[bytes | None] = [b"1", b"2", None, b"3"]
+
+    def next_part(_: object) -> bytes | None:
+        if not there or (raw := there.pop(0)) is None:
+            raise DamagedStoreError("It cannot be read.")
+        return raw
+
+    monkeypatch.setattr(part._engine, "next_part", next_part)
+    monkeypatch.setattr(part._links, "hears", lambda *_: True)
+    way = Way(link=cast(Link, SimpleNamespace(peer=device_named("desktop").id)))
+
+    async def live() -> None:
+        assert await part._next_parts(way) == [b"1", b"2"]
+        there.insert(0, None)
+        assert await part._next_parts(way) == [] and way.content_waits, "it is tried again"
+        assert await part._next_parts(way) == [b"3"]
+        part._lane.close()
+
+    asyncio.run(asyncio.wait_for(live(), 60))
+
+
+def test_on_one_channel_of_a_link_content_is_read_ahead_however_many_its_peer_opens(tmp_path: Path) -> None:
+    grouped(tmp_path, "laptop")
+    part, peers, _ = part_of(tmp_path)
+
+    class Ends:
+        """A channel on which nothing comes."""
+
+        ahead = 0
+
+        def read_ahead(self, bytes_more: int) -> None:
+            self.ahead += bytes_more
+
+        async def receive(self) -> None:
+            return None
+
+    class AnyLink:
+        """One of two."""
+
+    async def live() -> None:
+        part._ready.set()
+        links = [AnyLink(), AnyLink()]
+        for link in links:
+            pages = [Ends(), Ends()]
+            for one in pages:
+                await peers.serving[syncing.PAGES](cast(Channel, one), cast(Link, link))
+            assert [one.ahead for one in pages] == [syncing.AHEAD_BYTES, 0]
+        part._lane.close()
 
     asyncio.run(asyncio.wait_for(live(), 60))

@@ -14,6 +14,7 @@ import contextlib
 import gc
 import logging
 import time
+import weakref
 from collections import Counter
 from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass, field
@@ -108,6 +109,9 @@ class Syncing:
         self._worked = time.monotonic()
         self._looked, self._look_cost, self._looks_soon = time.monotonic(), 0.0, False
         self._noted = time.monotonic()
+        self._ticks_from = 0.0
+        """What became due and could not be done is not tried before that."""
+        self._reads_ahead: weakref.WeakSet[Link] = weakref.WeakSet()
         self._waited_for: Counter[DeviceId] = Counter()
         """Devices that somebody waits for to have all of a session."""
         self.trouble = ""
@@ -192,9 +196,10 @@ class Syncing:
         waits = [LOOK_SECONDS, *self._pacing.waits()]
         if self._looks_soon:
             waits.append(self._looked + self._look_cost - time.monotonic())
-        for due in (self.answered.due_ms(), self._engine.deadline_ms()):
-            if due is not None:
-                waits.append(max(0.0, (due - around.now_ms()) / 1000))
+        if (answered := self.answered.due_ms()) is not None:
+            waits.append((answered - around.now_ms()) / 1000)
+        if (due := self._engine.deadline_ms()) is not None:
+            waits.append(max((due - around.now_ms()) / 1000, self._ticks_from - time.monotonic()))
         return max(0.02, min(waits))
 
     async def _turn(self) -> None:
@@ -215,8 +220,9 @@ class Syncing:
         self._coalesce()
         await self._tell_noticed()
         due = self._engine.deadline_ms()
-        if due is not None and around.now_ms() >= due:
-            await self.act(self._engine.ticked)
+        is_due = due is not None and around.now_ms() >= due and time.monotonic() >= self._ticks_from
+        if is_due and not await self.act(self._engine.ticked):
+            self._ticks_from = time.monotonic() + LOOK_SECONDS
         apart = self._look_cost if self._looks_soon else max(LOOK_SECONDS, LOOK_SHARE * self._look_cost)
         if time.monotonic() - self._looked > apart:
             await self._look()
@@ -354,7 +360,13 @@ class Syncing:
         def read() -> list[bytes]:
             found: list[bytes] = []
             while sum(map(len, found)) < PARTS_BYTES and self._links.hears(peer, way):
-                if (raw := self._engine.next_part(peer)) is None:
+                try:
+                    raw = self._engine.next_part(peer)
+                except UserError:
+                    if not found:
+                        raise
+                    break  # What was read goes, since it is not read again; it is raised the next time.
+                if raw is None:
                     break
                 found.append(raw)
             return found
@@ -372,7 +384,9 @@ class Syncing:
     async def _hear(self, channel: Channel, link: Link, *, ahead: int = 0) -> None:
         """Take what a peer says on one of its channels; so much of it may wait here beyond a window."""
         await self._ready.wait()
-        channel.read_ahead(ahead)
+        if ahead and link not in self._reads_ahead:  # One channel of a link, however many its peer opens.
+            self._reads_ahead.add(link)
+            channel.read_ahead(ahead)
         while (raw := await channel.receive()) is not None:
             way = await self._way_of(link)
             way.heard = time.monotonic()

@@ -18,7 +18,7 @@ from hhd.base.errors import RefusedError
 from hhd.node import findings
 from hhd.node.refused import short
 from hhd.store.catalogue import HALF_BYTES
-from hhd.store.errors import DamagedStoreError
+from hhd.store.errors import BusyError, DamagedStoreError, FullStoreError
 from hhd.store.rows import decoded
 from hhd.store.store import Store
 from hhd_protocol.codec import Value, encode
@@ -130,10 +130,17 @@ class Wishes:
             return
         from hhd.node import registry
 
-        with store.transaction():
-            document = registry.opened(store)
-            for session in sorted(untold):
-                document.suspect(session, {self._me, *store.arrived.knowing(session)})
+        try:
+            with store.transaction():
+                document = registry.opened(store)
+                for session in sorted(untold):
+                    document.suspect(session, {self._me, *store.arrived.knowing(session)})
+        except (
+            BusyError,
+            FullStoreError,
+        ):  # It is held here all the same, and said the next time that one is looked at.
+            self._untold = untold
+            return
         self.told = True
 
     def _suspicious(self, store: Store, session: SessionId, revision: bytes | None) -> bool:
@@ -152,8 +159,9 @@ class Wishes:
     def held(self) -> Iterator[tuple[SessionId, DeviceId]]:
         """The sessions that wait for a person's word, with the device that they do not go to."""
         for device, judged in self._judged.items():
-            for session in sorted(judged.held):
-                yield session, device
+            if device != self._me:  # Of what is here it was only looked before anybody was linked.
+                for session in sorted(judged.held):
+                    yield session, device
 
     def follow(self, store: Store, session: SessionId | None, device: DeviceId, follow: bool) -> int:
         """Say whether `device` is to have a session (None: every one, those to come too); of how many it was said."""
