@@ -107,7 +107,13 @@ def by_takeover(laptop: Device, desktop: Device, session: SessionId) -> None:
     assert len(done.notes) == 1 and "did not appear: No space left on device. It goes on once they do" in done.notes[0]
 
 
-@pytest.mark.parametrize("way", [by_handoff, by_takeover])
+def by_head(laptop: Device, desktop: Device, session: SessionId) -> None:
+    """Taken by going on from one of its heads, which a person named."""
+    bench = Workbench(store=desktop.store, me=desktop.me)
+    bench.turn_to(session, desktop.main(session).hex())
+
+
+@pytest.mark.parametrize("way", [by_handoff, by_takeover, by_head])
 def test_where_they_could_not_appear_it_goes_on_once_they_can_and_never_on_older_ones(
     both: list[Device], session: SessionId, way: Callable[[Device, Device, SessionId], None]
 ) -> None:

@@ -9,7 +9,7 @@ from __future__ import annotations
 from collections.abc import Callable
 
 from hhd.identity.key import Identity
-from hhd.node import listed_step
+from hhd.node import files_due, listed_step, sessions
 from hhd.node.doors import Doors, now_ms
 from hhd.node.moment import Moment
 from hhd.node.owing import judge_kinds, write_checkpoint
@@ -24,9 +24,17 @@ from hhd_protocol.ids import CheckpointId, SessionId
 def turn_to(store: Store, me: Identity, session: SessionId, head: CheckpointId, reason: str) -> None:
     """Make `head` the one that `session` goes on from, on this device; nothing if it is that.
 
+    The folder stays as it is; but where another device had the session and made that head, its files are due here.
     `reason`: in a person's words, at most 1,000 bytes. Raises RefusedError, BusyError where a process advances it.
     """
-    carry_out(store, me, session, GoOnFrom(head=head, reason=reason))
+    made, had = store.statements.get(session, head), sessions.view(store, me, session).owner
+    comes = made is not None and me.id not in (made.body.by, had)
+
+    def taken() -> None:
+        if comes:
+            files_due.note(store, session)
+
+    carry_out(store, me, session, GoOnFrom(head=head, reason=reason), then=taken)
 
 
 def carry_out(
