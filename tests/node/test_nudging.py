@@ -7,6 +7,7 @@ from typing import Any
 
 import pytest
 
+from hhd.base.errors import RefusedError
 from hhd.control.client import GoneError
 from hhd.node import listing, nudging
 from hhd.node.ended import End, Ended
@@ -78,6 +79,31 @@ def test_where_no_daemon_runs_it_is_looked_for_when_something_begins_and_else_no
     daemon.gone = False
     nudge.stepped(intent=True)
     assert daemon.told == [True, True], "the next daemon is found"
+
+
+def test_a_daemon_that_hangs_is_not_waited_for_at_each_step() -> None:
+    daemon, hangs = Daemon(), True
+
+    def connect() -> Any:
+        found = daemon.connect()
+        if hangs:
+            raise RefusedError("The daemon has not answered for 10 seconds.")
+        return found
+
+    nudge = Nudge(SESSION, connect)
+    for _ in range(TRIES_APART):
+        nudge.stepped(intent=True)
+    assert daemon.connections == 1
+    for _ in range(2):
+        nudge.stepped(intent=True)
+    assert daemon.connections == 2
+    hangs = False
+    for _ in range(TRIES_APART + 1):
+        nudge.stepped(intent=True)
+    assert daemon.told == [True] and daemon.connections == 3, "it answers again"
+    nudge.close()
+    nudge.stepped(intent=True)
+    assert daemon.connections == 4, "and is tried as before"
 
 
 def test_a_session_in_the_foreground_is_shown_as_running_before_its_first_step_and_its_steps_are_told(

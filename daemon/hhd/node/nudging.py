@@ -14,6 +14,7 @@ from hhd.base.errors import UserError
 from hhd.base.paths import data_folder
 from hhd.base.release import RELEASE
 from hhd.control import address, talk
+from hhd.control.client import GoneError
 from hhd.control.talk import Talk
 from hhd.node.asking import values
 from hhd_protocol.ids import SessionId
@@ -21,7 +22,8 @@ from hhd_protocol.ids import SessionId
 UNANSWERED_MAX = 8
 """Steps that the daemon was told of and did not answer: it is busy, and its look finds the rest together."""
 TRIES_APART = 64
-"""Where no daemon answers, it is tried again at each step that begins something, else so many steps later."""
+"""Where no daemon is there, it is tried again at each step that begins something, else so many steps later; where
+one is there and says nothing, so many steps later, since each try waits for it."""
 
 
 class Nudge:
@@ -30,7 +32,7 @@ class Nudge:
     def __init__(self, session: SessionId, connect: Callable[[], Talk | None] | None = None) -> None:
         self._session, self._connect = session, connect or _talk
         self._talk: Talk | None = None
-        self._unanswered, self._passed = 0, TRIES_APART
+        self._unanswered, self._passed, self._hangs = 0, TRIES_APART, False
 
     def stepped(self, *, intent: bool) -> None:
         """A step of it is durable; with `intent` something begins now."""
@@ -41,7 +43,9 @@ class Nudge:
             if self._unanswered < UNANSWERED_MAX:
                 self._talk.begin("sync_stepped", values({"session": self._session, "intent": intent}))
                 self._unanswered += 1
-        except (UserError, OSError):
+            self._hangs = False
+        except (UserError, OSError) as error:
+            self._hangs = not isinstance(error, GoneError)
             self.close()
 
     def close(self) -> None:
@@ -59,7 +63,7 @@ class Nudge:
                 self._passed = TRIES_APART
         if self._talk is None:
             self._passed += 1
-            if intent or self._passed > TRIES_APART:
+            if (intent and not self._hangs) or self._passed > TRIES_APART:
                 self._passed = 0
                 self._talk = self._connect()
         return self._talk is not None
