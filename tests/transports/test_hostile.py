@@ -597,6 +597,20 @@ def test_strangers_that_shake_hands_all_at_once_are_as_few_and_keep_no_member_ou
     on_served(test)
 
 
+def test_a_member_that_shakes_hands_without_end_and_says_nothing_keeps_no_other_member_out() -> None:
+    async def test(desktop: Served) -> None:
+        desktop.trust.members.add(device_named("tower").id)
+        mute = [await shaken(desktop.port, certificate_of("tower")) for _ in range(FEW.pending - 1)]
+        while len(desktop.refused) + len(desktop.desktop.links) < len(mute):
+            await asyncio.sleep(0.001)
+        assert len(desktop.desktop.links) == 2 * FEW.links_of_one and set(desktop.refused) == {Why.FULL}
+        assert await (await desktop.ask()).answers(10)
+        for own, _ in mute:
+            own.close()
+
+    on_served(test)
+
+
 # Addresses
 
 

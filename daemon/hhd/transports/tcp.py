@@ -283,7 +283,7 @@ class TcpListener:
             await ready(own, Wants.READ, seconds=transport.bounds.handshake_seconds)
             fresh.spoke = True
             proven = await transport.secured(own, fresh.remote, dialled=False, wanted=None)
-            fresh.trusted = self._admit(proven.peer)
+            fresh.peer, fresh.trusted = proven.peer, self._admit(proven.peer)
         except LinkError as error:
             transport.refused(fresh.remote, error)
             await hang_up(own, transport.bounds.linger_seconds)
@@ -318,6 +318,10 @@ class TcpListener:
         of_one = [link for link in self._came_in if link.peer == peer]
         for link in of_one[: len(of_one) + 1 - bounds.links_of_one]:
             link.cut("the same device has newer ones")
+        if (
+            sum(one.peer == peer for one in self._pending.values()) >= 2 * bounds.links_of_one
+        ):  # It may dial several ways.
+            raise LinkError(Why.FULL, "The same device has as many links as may be that it said nothing on.")
         admitted = [one.trusted for one in self._pending.values() if one.trusted is not None]
         admitted += [link.trusted for link in self._came_in]
         trusted = self._transport.trusted(peer)
@@ -334,5 +338,6 @@ class _Pending:
     def __init__(self, own: socket.socket, address: tuple[object, ...]) -> None:
         self.own, self.remote, self.network = own, sockets.shown(address), sockets.network(address)
         self.spoke = self.linked = False
+        self.peer: DeviceId | None = None
+        """The device that was admitted, and whether it is trusted; None: none was yet."""
         self.trusted: bool | None = None
-        """Whether the device that was admitted is; None: none was yet."""
