@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import random
 from pathlib import Path
 
 import pytest
@@ -122,3 +123,22 @@ def test_a_published_branch_that_is_being_merged_comes_along_from_where_it_parte
     for one in made.repository.operation.heads:
         git(target, "rev-list", "--objects", one.hex())
     assert (target / "old").exists() is False and seen(target) == seen(clone)
+
+
+@pytest.mark.parametrize("much", [True, False])
+def test_what_is_fetched_comes_along_as_it_is_now_where_all_that_it_went_through_is_much(
+    tmp_path: Path, clone: Path, much: bool
+) -> None:
+    pieces, origin = Pieces(), tmp_path / "origin"
+    before = taken(clone, pieces)
+    (origin / "large").write_bytes(random.Random(1).randbytes(MUCH + 1 if much else 10))
+    git(origin, "add", "-A")
+    git(origin, "commit", "-qm", "large")
+    git(origin, "rm", "-q", "large")
+    git(origin, "commit", "-qm", "gone again")
+    git(clone, "pull", "-q")
+    made = taken(clone, pieces, before)
+    assert made.repository is not None and not made.repository.history.assumed
+    assert sum(one.size for one in made.repository.history.packs) < MUCH
+    target = made_from(made, pieces, tmp_path / "target")
+    assert seen(target) == seen(clone) and commits(target) == (1 if much else 3)

@@ -34,11 +34,14 @@ def history(view: View, operation: Operation | None, before: Repository | None, 
         last = _tips(before.head, before.operation)
         if last == tips:
             return before.history
-        if len(before.history.packs) < WORKSPACE_PACKS_MAX and _adds_to(view, before.history, tips, last):
+        adds = len(before.history.packs) < WORKSPACE_PACKS_MAX and _adds_to(view, before.history, tips, last)
+        if adds and before.history.assumed != assumed:  # What was fetched since may be all that a year went through.
+            adds = _fits(view, (), _revisions(tips, last), wanted.trees_bytes_max)
+        if adds:
             return _longer(view, before.history, tips, last, put)
     # Also where a published branch parted that is being merged: `tips` may rest on more than what was never published.
     first = (_boundary(view, tips, assumed) or assumed) if assumed else tuple(tips)
-    if assumed and not (wanted.trees_bytes_max and _trees_fit(view, first, wanted.trees_bytes_max)):
+    if assumed and not _fits(view, ("--no-walk",), _revisions(first, ()), wanted.trees_bytes_max):
         pack = _pack(view, tips, assumed, put)
         return History(assumed=assumed, packs=() if pack is None else (pack,), shallow=shallow_marks(view))
     packs = (_pack_of_trees(view, first, put), _pack(view, tips, first, put) if assumed else None)
@@ -64,12 +67,12 @@ def _assumed(view: View, tips: Iterable[bytes], have: Iterable[bytes]) -> tuple[
     return () if beyond else tips
 
 
-def _trees_fit(view: View, commits: Iterable[bytes], bytes_max: int) -> bool:
-    """Whether all of the trees of `commits` is here, in at most so many bytes as git keeps it."""
+def _fits(view: View, words: tuple[str, ...], asked: bytes, bytes_max: int) -> bool:
+    """Whether all that rev-list finds by that, with trees, is here, in at most so many bytes as git keeps it."""
+    if not bytes_max:
+        return False
     try:
-        listed = view.run(
-            "rev-list", "--objects", "--no-object-names", "--no-walk", "--stdin", stdin=_revisions(commits, ())
-        )
+        listed = view.run("rev-list", "--objects", "--no-object-names", *words, "--stdin", stdin=asked)
         sizes = view.run("cat-file", "--batch-check=%(objectsize:disk)", stdin=listed)
         return sum(int(size) for size in sizes.split(b"\n") if size) <= bytes_max
     except (RefusedError, ValueError):  # A partial clone: something is at the remote only.
