@@ -315,13 +315,12 @@ class TcpListener:
         Who has been admitted and not said hello yet has a place like who did.
         """
         bounds = self._transport.bounds
+        mute = sum(one.peer == peer for one in self._pending.values())
+        if mute >= 2 * bounds.links_of_one:  # It may dial several ways at once.
+            raise LinkError(Why.FULL, "The same device has as many links as may be that it said nothing on.")
         of_one = [link for link in self._came_in if link.peer == peer]
         for link in of_one[: len(of_one) + 1 - bounds.links_of_one]:
             link.cut("the same device has newer ones")
-        if (
-            sum(one.peer == peer for one in self._pending.values()) >= 2 * bounds.links_of_one
-        ):  # It may dial several ways.
-            raise LinkError(Why.FULL, "The same device has as many links as may be that it said nothing on.")
         admitted = [one.trusted for one in self._pending.values() if one.trusted is not None]
         admitted += [link.trusted for link in self._came_in]
         trusted = self._transport.trusted(peer)
