@@ -11,7 +11,7 @@ from tests.store.conftest import Memory
 
 from hhd.node.sync import index as syncing_index
 from hhd.store.arrived import Arrived
-from hhd_protocol.ids import SessionId
+from hhd_protocol.ids import CheckpointId, SessionId
 from hhd_protocol.sync import decode_message
 from hhd_protocol.sync.messages import Hello
 
@@ -85,7 +85,7 @@ def test_saying_of_many_sessions_what_content_is_not_here_puts_none_out_of_memor
         alice.link("laptop", "desktop")
         assert alice.pump()
         index = alice["laptop"].engine._held.index
-        index._bare.update(others)
+        index._bare.update(dict.fromkeys(others))
         index.seen(alice["laptop"].store, at_work)
         alice.do("laptop", lambda engine: engine._ask_all_again())
         assert index.holds(at_work), "else others are asked to compare at its next step, and are told of all once more"
@@ -103,3 +103,37 @@ def test_many_sessions_that_others_wrote_are_compared_together(tmp_path: Path) -
         alice.do("laptop", lambda engine: engine.looked())
         assert sum(isinstance(decode_message(raw), Hello) for raw in alice.seen) == 1
         assert alice.pump() and set(alice["desktop"].store.sessions()) == made
+
+
+def test_what_content_is_not_here_is_read_once_until_the_session_changes(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(syncing_index, "SEEN_KEPT", 1)
+    read: list[SessionId] = []
+    reads = syncing_index._read
+    monkeypatch.setattr(syncing_index, "_read", lambda store, session: read.append(session) or reads(store, session))
+    with person(tmp_path, "laptop", "desktop") as alice:
+        alice.do("desktop", lambda engine: engine.hold("its person paused it"))
+        made = [alice.create("laptop") for _ in range(2)]
+        works = [Work(alice, "laptop", session, Memory(5)) for session in made]
+        for work in works:
+            work.step()
+        alice.link("laptop", "desktop")
+        assert alice.pump()
+        index, store = alice["desktop"].engine._held.index, alice["desktop"].store
+
+        def lacks() -> list[set[CheckpointId]]:
+            return [set(index.without_content(store, session)) for session in made]
+
+        def made_there() -> list[set[CheckpointId]]:
+            return [set(alice["laptop"].store.checkpoint_ids(session)) for session in made]
+
+        assert lacks() == made_there()
+        read.clear()
+        assert lacks() == made_there() and not read
+        works[0].step()
+        assert alice.pump()
+        index.seen(store, made[1])  # The other one is held no more.
+        assert lacks() == made_there()
+        alice.do("desktop", lambda engine: engine.hold(""))
+        assert alice.pump() and not index.bare and lacks() == [set(), set()]

@@ -19,6 +19,8 @@ from hhd_protocol.sync import Chains, session_digest
 
 SEEN_KEPT = 256
 """Sessions held with all their statements: 150 bytes each, and a long one has 20,000."""
+BARE_KEPT = 64
+"""Checkpoints without content are held of a session beside those, where it has no more of them: 80 bytes each."""
 
 
 @dataclass(kw_only=True)
@@ -45,7 +47,8 @@ class Index:
         """Of each revision, by what it is seen that nobody has written to its session since."""
         self._dirty: dict[SessionId, Level] = {}
         self.digests: dict[SessionId, bytes] = {}
-        self._bare: set[SessionId] = set()
+        self._bare: dict[SessionId, tuple[CheckpointId, ...] | None] = {}
+        """Sessions of which some content is not here, with the checkpoints that lack it where that was asked for."""
 
     @property
     def bare(self) -> frozenset[SessionId]:
@@ -65,7 +68,7 @@ class Index:
                     self.digests[session] = level.digest
                     if level.bare:
                         bare.append(session)
-                        self._bare.add(session)
+                        self._bare[session] = None
                 except DamagedStoreError:  # `hhd check` names it; the others go on.
                     continue
         return bare
@@ -113,7 +116,14 @@ class Index:
 
     def without_content(self, store: Store, session: SessionId) -> Iterable[CheckpointId]:
         """Return the checkpoints whose content is not here; who asks for many sessions puts none out of memory."""
-        return (self._seen.get(session) or _read(store, session)).bare
+        if (known := self._seen.get(session)) is not None:
+            return known.bare
+        found = self._bare.get(session)
+        if found is None:
+            found = tuple(_read(store, session).bare)
+            if session in self._bare and len(found) <= BARE_KEPT:
+                self._bare[session] = found
+        return found
 
     def holds(self, session: SessionId) -> bool:
         """Whether a session is in memory with all its statements."""
@@ -179,7 +189,9 @@ class Index:
         digest = session_digest(known.chains.frontier(marked=False), lacking)
         self.digests[session] = digest
         self.revisions[session] = revision
-        self._bare.add(session) if known.bare else self._bare.discard(session)
+        self._bare.pop(session, None)
+        if known.bare:
+            self._bare[session] = None
         self._dirty[session] = Level(digest=digest, lacking=lacking, bare=bool(known.bare))
         return digest
 
@@ -195,15 +207,17 @@ class Index:
         self.digests.pop(session, None)
         self.revisions.pop(session, None)
         self._marks.pop(session, None)
-        self._bare.discard(session)
+        self._bare.pop(session, None)
 
     def reread(self, session: SessionId) -> None:
         """What is held of a session is not what is here: read it when it is asked for."""
         self._seen.pop(session, None)
+        if session in self._bare:
+            self._bare[session] = None
 
     def look_again(self, session: SessionId) -> None:
         """What was found of a session was told to nobody: it counts as changed until it is looked at again."""
-        self._seen.pop(session, None)
+        self.reread(session)
         self._dirty.pop(session, None)
         if session in self.revisions:
             self.revisions[session] = b""
