@@ -20,6 +20,7 @@ from tests.node.two import Device, brought, devices
 from tests.workspace.lab import repository
 
 from hhd.base.errors import RefusedError
+from hhd.identity.key import Identity
 from hhd.node import bringing, files_due, here, opening, pair, recapture, sessions, should_run
 from hhd.node.answers.handoff import Moved
 from hhd.node.appearing import Appearing
@@ -32,6 +33,7 @@ from hhd.node.run_verbs import RunVerbs
 from hhd.node.workbench import Workbench
 from hhd.node.workers import Workers
 from hhd.runtime.outcomes import StopFlag
+from hhd.store.store import Store
 from hhd_protocol import live
 from hhd_protocol.ids import CheckpointId, SessionId, TransferId
 
@@ -233,3 +235,22 @@ def test_an_answer_has_it_go_on_where_its_files_are_by_now(tmp_path: Path, monke
         assert begun == [None]
 
     tried(go, tmp_path)
+
+
+def test_one_that_comes_just_as_it_is_begun_is_not_begun_before_its_files(
+    both: list[Device], session: SessionId, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    laptop, _desktop = both
+    looked = opening._files_here
+
+    def comes(store: Store, me: Identity, session: SessionId) -> tuple[str, ...]:
+        said = looked(store, me, session)
+        files_due.note(store, session)
+        return said
+
+    with monkeypatch.context() as patched:
+        patched.setattr(opening, "_files_here", comes)
+        with pytest.raises(RefusedError, match="its files appear first"), going_on(laptop, session):
+            pytest.fail("it went on in a folder as it was before")
+    with going_on(laptop, session) as run:
+        assert run.workspace.folder == laptop.repo

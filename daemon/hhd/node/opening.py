@@ -81,10 +81,15 @@ def stored(
     where = folder or _folder(store, session)
     with _at_work(where, face) as workspace, StoredSession(store, me, session) as one:
         keeper = one.keeper
-        with store.transaction():
-            if folder is not None:
+        if folder is not None:  # Somebody said where it goes on; else its files appeared.
+            with store.transaction():
                 notes.goes_on_in(store, session, workspace.folder)
-            files_due.forget(store, session)  # They appeared, or somebody said where it goes on instead.
+                files_due.forget(store, session)
+        elif files_due.are_due(store, session):  # From here on nobody else can have it.
+            name = session.hex()[:ID_SHOWN]
+            raise RefusedError(
+                f"Session {name} came just now, and its files appear first. Try again: hhd resume {name}"
+            )
         keeper.stop = stop
         keeper.owner.folder = workspace.folder
         keeper.captures = Captures(store, session, workspace.folder, last=keeper.workspace, say=face.notice)
