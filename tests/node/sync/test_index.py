@@ -11,9 +11,12 @@ from tests.store.conftest import Memory
 
 from hhd.node.sync import index as syncing_index
 from hhd.store.arrived import Arrived
+from hhd.store.rows import position_key
+from hhd.store.statements import STATEMENTS
 from hhd_protocol.ids import CheckpointId, SessionId
 from hhd_protocol.sync import decode_message
-from hhd_protocol.sync.messages import Hello
+from hhd_protocol.sync.messages import Bare, Hello
+from hhd_protocol.sync.wants import NO_SESSION
 
 COUNT = 6
 
@@ -137,3 +140,25 @@ def test_what_content_is_not_here_is_read_once_until_the_session_changes(
         assert lacks() == made_there()
         alice.do("desktop", lambda engine: engine.hold(""))
         assert alice.pump() and not index.bare and lacks() == [set(), set()]
+
+
+def test_a_session_whose_rows_are_damaged_keeps_no_other_from_being_compared(tmp_path: Path) -> None:
+    with person(tmp_path, "laptop", "desktop") as alice:
+        alice.do("desktop", lambda engine: engine.hold("its person paused it"))
+        sound, damaged = sorted(alice.create("laptop") for _ in range(2))
+        for session in (sound, damaged):
+            Work(alice, "laptop", session, Memory(5)).step()
+        alice.link("laptop", "desktop")
+        assert alice.pump()
+        index, store = alice["desktop"].engine._held.index, alice["desktop"].store
+        assert index.bare == {sound, damaged}
+        with store.transaction():
+            for at in range(store.rows.length(STATEMENTS, damaged)):
+                name = store.rows.name(STATEMENTS, damaged, position_key(at))
+                store.database.write("UPDATE rows SET sealed=? WHERE name=?", bytes(100), name)
+        index.reread(damaged)
+        alice.seen.clear()
+        alice.do("desktop", lambda engine: engine._ask_all_again())
+        said = [decode_message(raw) for raw in alice.seen]
+        assert [one.session for one in said if isinstance(one, Bare)] == [sound, NO_SESSION], "not all is known"
+        assert isinstance(said[-1], Hello)

@@ -29,7 +29,7 @@ from hhd.node.sync.serving import Serving
 from hhd.node.sync.statements import StatementsIn
 from hhd.node.sync.talk import Counted, Talk
 from hhd.node.sync.together import Together
-from hhd.store.errors import BusyError, FullStoreError
+from hhd.store.errors import BusyError, DamagedStoreError, FullStoreError
 from hhd.store.store import Store
 from hhd_protocol.errors import FormatError
 from hhd_protocol.ids import CheckpointId, DeviceId, Incarnation, ObjectName, SessionId
@@ -435,11 +435,16 @@ class Engine:
         """Say which content is not here: a comparison names heads alone, and they may have come first."""
         index, left_out = self._held.index, self.machine.peers[peer].left_out
         bare = sorted(index.bare - left_out)
+        is_all = len(bare) <= SYNC_BARE_SESSIONS_MAX
         for session in bare[:SYNC_BARE_SESSIONS_MAX]:
-            lacking = tuple(index.without_content(self.store, session))[:SYNC_IDS_MAX]
+            try:
+                lacking = tuple(index.without_content(self.store, session))[:SYNC_IDS_MAX]
+            except DamagedStoreError:  # `hhd check` names it; all others are compared.
+                is_all = False
+                continue
             if lacking:
                 self._talk.send(peer, Bare(session=session, checkpoints=lacking))
-        if len(bare) > SYNC_BARE_SESSIONS_MAX:
+        if not is_all:
             self._talk.send(peer, Bare(session=NO_SESSION, checkpoints=()))
 
     def _take(self, peer: DeviceId, message: Message) -> None:
