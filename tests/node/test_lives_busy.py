@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+import errno
 from typing import Any
 
 import pytest
@@ -103,9 +104,17 @@ def test_a_person_pauses_one_that_is_to_be_tried_again(tmp_path: Any, monkeypatc
     tried(go, tmp_path)
 
 
-@pytest.mark.parametrize("what", ["the notes are read", "it is noted", "its process is begun"])
+@pytest.mark.parametrize(
+    ("what", "error"),
+    [
+        ("the notes are read", BusyError("Another one writes.")),
+        ("the notes are read", OSError(errno.EMFILE, "Too many open files")),
+        ("it is noted", BusyError("Another one writes.")),
+        ("its process is begun", OSError("no more processes")),
+    ],
+)
 def test_what_ran_before_a_daemon_began_goes_on_once_it_can(
-    tmp_path: Any, monkeypatch: pytest.MonkeyPatch, what: str
+    tmp_path: Any, monkeypatch: pytest.MonkeyPatch, what: str, error: Exception
 ) -> None:
     busy, failed = [True], list[str]()
     not_held, note = held_back.not_held, should_run.note
@@ -113,7 +122,7 @@ def test_what_ran_before_a_daemon_began_goes_on_once_it_can(
     def hinder(now: str) -> None:
         if busy and now == what:
             failed.append(now)
-            raise OSError("no more processes") if now == "its process is begun" else BusyError("Another one writes.")
+            raise error
 
     def read(store: Store) -> list[Note]:
         hinder("the notes are read")
@@ -166,3 +175,9 @@ def test_it_is_tried_again_once_however_often_it_was_tried_since(tmp_path: Any) 
             assert tries == [session] * times
 
     tried(go, tmp_path)
+
+
+def test_why_one_could_not_be_begun_is_a_sentence() -> None:
+    said = words.hindered(OSError(errno.EAGAIN, "Resource temporarily unavailable"))
+    assert said.endswith("by itself: The system said: Resource temporarily unavailable.") and "Errno" not in said
+    assert words.hindered(BusyError("Another one writes.")) == words.BUSY

@@ -40,7 +40,10 @@ async def silent(going: Going, worker: Worker) -> live.State:
 
 def hindered(error: Exception) -> str:
     """Return why a session that should run could not be begun."""
-    return BUSY if isinstance(error, BusyError) else f"It was not gone on with, which is tried again by itself: {error}"
+    if isinstance(error, BusyError):
+        return BUSY
+    why = f"The system said: {error.strerror or error}." if isinstance(error, OSError) else error
+    return f"It was not gone on with, which is tried again by itself: {why}"
 
 
 def told(over: pair.Over, *, goes_on: bool) -> live.State:

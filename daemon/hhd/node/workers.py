@@ -165,7 +165,7 @@ class Workers:
                 if going.worker is None and not going.turn.locked():  # Nobody was quicker.
                     going.tell(resting.state("running", "It goes on, as before the daemon ended."))
                     tasks.create_task(self._go_on_with(one))
-        except UserError as error:
+        except (UserError, OSError) as error:
             self.trouble = f"What ran before this daemon began is not known: {error}"
             return isinstance(error, DamagedStoreError)
         finally:
