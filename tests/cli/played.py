@@ -37,6 +37,10 @@ class Played:
         """What who attaches is told after the transcript."""
         self.heard: list[tuple[object, ...]] = []
         self.pauses, self.removed, self.fresh = True, False, True
+        self.takes = asyncio.Event()
+        """An answer that is given is taken; `begun_to_take` is set before."""
+        self.begun_to_take = threading.Event()
+        self.takes.set()
         self.at: str | None = None
         """The device at which a session goes on that is elsewhere."""
         self.begun: dict[str, object] = {}
@@ -83,6 +87,10 @@ class Played:
         done = threading.Event()
         self._loop.call_soon_threadsafe(lambda: (self._tell(events), done.set()))
         assert done.wait(240)
+
+    def take(self) -> None:
+        """From now on answers are taken."""
+        self._loop.call_soon_threadsafe(self.takes.set)
 
     def says(self, *lines: str) -> None:
         """Let the transcript grow."""
@@ -167,6 +175,8 @@ class Played:
         return Heard(session=SESSION, how="steering")
 
     async def answer(self, name: str, id: str, shown: bytes, choice: str, message: str = "", by: str = "") -> Counted:
+        self.begun_to_take.set()
+        await self.takes.wait()
         self._note("answer", id, choice, message, shown)
         return Counted(session=SESSION, counted=True, by=by)
 

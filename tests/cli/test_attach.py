@@ -90,14 +90,19 @@ def test_a_question_is_answered_here_and_not_what_was_answered_elsewhere(laptop:
 def test_an_answer_carries_the_digest_of_what_was_on_the_screen_and_of_nothing_else(
     laptop: Device, daemon: Played
 ) -> None:
+    """Who gave it leaves at once: it counts all the same, though the daemon takes it only then."""
     hostile = question("q1", "Run this?\n\x1b[8mrm -rf /\x1b[0m\x1b[1A\u202e\n")
-    with at_terminal(laptop, "attach", NAME, cwd=laptop.home) as (terminal, _):
+    with at_terminal(laptop, "attach", NAME, cwd=laptop.home) as (terminal, process):
         terminal.wait("hi")
         daemon.tell(hostile)
         terminal.wait("q = later:")
         assert "\\x1b[8mrm -rf /\\x1b[0m\\x1b[1A\\u202e" in terminal.screen
+        daemon.takes.clear()
         terminal.type("y\r\x04")
+        assert daemon.begun_to_take.wait(240)
+        daemon.take()
         terminal.rest()
+    assert process.returncode == 0
     ((_, _, choice, _, shown),) = [heard for heard in daemon.heard if heard[0] == "answer"]
     assert choice == "yes" and shown != hostile.shown, "what was shown is no text that the daemon had shown"
 

@@ -28,6 +28,9 @@ from hhd_protocol import live
 if TYPE_CHECKING:
     from hhd.node.attending import Attending
 
+HEARD_SECONDS = 5
+"""For the daemon to take words and answers of who leaves right after: it does so at once, unless it hangs."""
+
 
 @dataclass(kw_only=True)
 class InDaemon:
@@ -121,6 +124,8 @@ def _watched(kept: InDaemon, wakeups: Wakeups, *, quiet: bool, tail: bool, pause
             if error.errno != errno.EIO:
                 raise
             left = Left(how=How.DETACHED, state=None, spent=live.Spent(calls=0, tokens=0), asked=False)
+        if left.how is How.DETACHED:
+            end.heard(HEARD_SECONDS)
     kept.session = end.name
     if end.attached is not None:
         kept.nowhere = not end.attached.folder

@@ -7,6 +7,8 @@ gets every byte once.
 from __future__ import annotations
 
 import dataclasses
+import select
+import time
 from collections.abc import Callable
 from dataclasses import dataclass
 from typing import Any
@@ -141,6 +143,21 @@ class Attending:
     def pause(self) -> None:
         """Pause the session."""
         self._ask("pause")
+
+    def heard(self, seconds: float) -> None:
+        """Wait until the daemon has taken what was said and answered here, for so long at most.
+
+        For who leaves: what is being taken from a terminal that is gone is not taken.
+        """
+        end = time.monotonic() + seconds
+        while self._talk is not None and not self._over and not {"say", "answer"}.isdisjoint(self._open.values()):
+            left = end - time.monotonic()
+            if not self.unread and (left <= 0 or not select.select([self], [], [], left)[0]):
+                return
+            try:
+                self.arrived()
+            except (Over, UserError):
+                return
 
     def keys(self, line: str) -> None:
         """Show the others what stands on the line."""
