@@ -110,3 +110,17 @@ def test_who_is_refused_hears_why_and_who_was_attached_that_it_is_over() -> None
     assert end.attach() and end.arrived() and end.unread
     with pytest.raises(Over):
         end.arrived()
+
+
+def test_who_leaves_waits_for_what_they_said_and_for_no_more_than_that() -> None:
+    talk = Talk([attached()], [piece(0, 10)], [Answer(2, True)], [Failed(1, "Too much.", 3)], [piece(10, 20)])
+    talk.unread = True
+    end = ending(talk)
+    assert end.attach()
+    end.arrived()
+    end.say("go")
+    end.keys("y")
+    end.heard(0)
+    assert len(talk.said) == 1, "all up to the answer to what was said"
+    end.heard(0)
+    assert len(talk.said) == 1, "nothing is left to be waited for"
