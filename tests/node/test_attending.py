@@ -113,7 +113,7 @@ def test_who_is_refused_hears_why_and_who_was_attached_that_it_is_over() -> None
 
 
 def test_who_leaves_waits_for_what_they_said_and_for_no_more_than_that() -> None:
-    talk = Talk([attached()], [piece(0, 10)], [Answer(2, True)], [Failed(1, "Too much.", 3)], [piece(10, 20)])
+    talk = Talk([attached()], [piece(0, 10)], [Failed(1, "Too much.", 3)], [Answer(2, True)], [piece(10, 20)])
     talk.unread = True
     end = ending(talk)
     assert end.attach()
@@ -121,6 +121,6 @@ def test_who_leaves_waits_for_what_they_said_and_for_no_more_than_that() -> None
     end.say("go")
     end.keys("y")
     end.heard(0)
-    assert len(talk.said) == 1, "all up to the answer to what was said"
+    assert len(talk.said) == 2, "all up to the answer to what was said"
     end.heard(0)
-    assert len(talk.said) == 1, "nothing is left to be waited for"
+    assert len(talk.said) == 2, "of keys nothing is waited for"
